@@ -1,0 +1,61 @@
+# VENV may point anywhere; PYTHON makes it. Plain pip installs, so pip's own variables and files hold.
+VENV ?= .venv
+PYTHON ?= python3
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+BENCH_INSTALLED := $(VENV)/.installed-bench
+# What an editable install copies or compiles: after a change here, install again.
+BUILT_FROM := pyproject.toml $(wildcard setup.py anyshape/runtime/*.c anyshape/runtime/*.h)
+SOURCES := anyshape tests $(wildcard bench examples setup.py)
+
+.PHONY: help setup demo test check format bench clean
+
+help:
+	@echo "make setup   install anyshape, PyTorch and the test tools into $(VENV)"
+	@echo "make demo    run the demonstration"
+	@echo "make test    run the tests"
+	@echo "make check   style, types and the layering of the packages"
+	@echo "make format  rewrite the sources in the standard style"
+	@echo "make bench   measure against PyTorch, ONNX Runtime and OpenVINO"
+	@echo "make clean   remove what was built, but not $(VENV)"
+
+setup: $(INSTALLED)
+
+$(INSTALLED): $(BUILT_FROM)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --progress-bar off -e '.[torch,demo,test]'
+	touch $@
+
+$(BENCH_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install --progress-bar off -e '.[bench]'
+	touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/anyshape demo
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -q --durations=20
+
+# Every check runs, so that one call shows all that is wrong.
+check: $(INSTALLED)
+	@failed=; \
+	run() { echo "$$*"; "$$@" || failed="$$failed $$(basename $$1)"; }; \
+	run $(BIN)/ruff check $(SOURCES); \
+	run $(BIN)/ruff format --check $(SOURCES); \
+	run $(BIN)/pyright --pythonpath $(BIN)/python; \
+	run $(BIN)/lint-imports; \
+	test -z "$$failed" || { echo "make check: failed:$$failed"; exit 1; }
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench: $(BENCH_INSTALLED)
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -f anyshape/runtime/_ral*.so
+	find anyshape tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f $(INSTALLED) $(BENCH_INSTALLED)

@@ -1,0 +1,74 @@
+"""anyshape: a dynamic-shape deep-learning compiler.
+
+A model goes in once; one native program comes out that runs at any batch size, length or image size.
+
+The public names load on first use (PEP 562): importing the package imports no part of the compiler, so a program that
+only loads and runs an artifact pays for nothing else.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anyshape.driver.api import compile, load, report
+    from anyshape.support.errors import (
+        AnyshapeError,
+        ArgumentError,
+        ArtifactError,
+        CodegenError,
+        DtypeError,
+        ExportError,
+        GuardError,
+        IndexOutOfRange,
+        MemoryLimit,
+        OptionError,
+        RankError,
+        UnsupportedOp,
+        UnsupportedOps,
+        VerifyError,
+    )
+    from anyshape.support.options import Options
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AnyshapeError",
+    "ArgumentError",
+    "ArtifactError",
+    "CodegenError",
+    "DtypeError",
+    "ExportError",
+    "GuardError",
+    "IndexOutOfRange",
+    "MemoryLimit",
+    "OptionError",
+    "Options",
+    "RankError",
+    "UnsupportedOp",
+    "UnsupportedOps",
+    "VerifyError",
+    "__version__",
+    "compile",
+    "load",
+    "report",
+]
+
+_ROOMS = {
+    "compile": "anyshape.driver.api",
+    "load": "anyshape.driver.api",
+    "report": "anyshape.driver.api",
+    "Options": "anyshape.support.options",
+}
+"""Public name -> module that defines it; every other name in `__all__` is an error."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_ROOMS.get(name, "anyshape.support.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

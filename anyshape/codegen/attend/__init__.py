@@ -1,0 +1,13 @@
+"""Attention: `tile.attend` claimed by register tiles over packed keys and values, with an online softmax between them.
+
+| part | what |
+|---|---|
+| `softmax` | a row of scores to probabilities, one function for each kind of mask |
+| `direct` | scores of one query against keys that are not packed |
+| `driver` | the driver of one head; sizes and strides at run time |
+| `plan` | the kernel of one `tile.attend`: its tasks |
+"""
+
+from anyshape.codegen.attend.plan import attend_schedule, can_attend, emit_attend
+
+__all__ = ["attend_schedule", "can_attend", "emit_attend"]

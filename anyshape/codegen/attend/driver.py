@@ -1,0 +1,362 @@
+"""The driver of attention: query rows of one head against its keys, sizes and strides known at run time only.
+
+`as_attend_<element>` takes a task record of 8-byte slots (`Slot`) and walks
+
+    for each super-block of query rows
+        for each chunk of keys                    K and V of a chunk, packed in panels, stay in the second-level cache
+            for each tile of 1 to 6 query rows    scores in scratch, a row at a time to probabilities, then times V
+
+Tiles are those of products: q·kᵀ with K in transposed panels, p·V with V in panels. Between chunks a row keeps its maximum and its sum
+(online softmax), and its accumulated output is rescaled; with a single chunk this costs nothing, and what is packed then
+serves every later call for the same head. One or two queries read K and V where they lie.
+
+Chunks begin at multiples of the chunk's size, whatever the rows, so a row's result does not depend on how rows are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum, auto
+
+from anyshape.codegen.attend.direct import direct_name, emit_direct_scores
+from anyshape.codegen.attend.softmax import MASK_KINDS, emit_softmax, softmax_arguments, softmax_name
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.contract.microkernel import NARROW, TileTable
+from anyshape.codegen.contract.pack import pack_lhs_name, pack_rhs_name
+from anyshape.codegen.contract.tile_shape import MAX_ROWS, PANEL, TileShape
+from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+
+SUPER_ROWS = 32 * MAX_ROWS
+"""Query rows whose accumulated outputs are in scratch at once."""
+DIRECT_QUERIES = 2
+"""Up to that many queries of a head nothing is packed."""
+
+
+class Slot(IntEnum):
+    """Slots of a task record; pointers, 64-bit integers, and the scale in the element type. Strides in elements."""
+
+    ROWS = 0
+    FIRST_ROW = auto()
+    """Index of the first query, for causal masks."""
+    KEYS = auto()
+    HEAD = auto()
+    VALUE_HEAD = auto()
+    CHUNK = auto()
+    """Keys of a chunk: a multiple of 64."""
+    SCALE = auto()
+    CAUSAL = auto()
+    DIRECT = auto()
+    PACK = auto()
+    """0 when scratch holds this head's only chunk from the call before."""
+    MASK_KIND = auto()
+    """Index into `MASK_KINDS`."""
+    QUERY = auto()
+    QUERY_ROW = auto()
+    QUERY_COLUMN = auto()
+    KEY = auto()
+    KEY_ROW = auto()
+    KEY_COLUMN = auto()
+    VALUE = auto()
+    VALUE_ROW = auto()
+    VALUE_COLUMN = auto()
+    OUT = auto()
+    OUT_ROW = auto()
+    OUT_COLUMN = auto()
+    MASK = auto()
+    MASK_ROW = auto()
+    MASK_KEY = auto()
+    PACKED_KEYS = auto()
+    """Scratch: head size × chunk."""
+    PACKED_VALUES = auto()
+    """Scratch: value head rounded up to 64, × chunk."""
+    SCORES = auto()
+    """Scratch: six rows × chunk."""
+    SUMS = auto()
+    """Scratch: super-block rows × value head rounded up to 64."""
+    STATE = auto()
+    """Scratch: super-block rows × (maximum, sum)."""
+    QUERY_COPY = auto()
+    """Scratch: super-block rows × head size, for queries whose elements are not adjacent."""
+
+
+SLOTS = len(Slot)
+_POINTERS = {Slot.QUERY, Slot.KEY, Slot.VALUE, Slot.OUT, Slot.MASK, *(slot for slot in Slot if slot >= Slot.PACKED_KEYS)}
+
+
+def attend_name(element: str) -> str:
+    """The symbol of the driver."""
+    return f"as_attend_{element}"
+
+
+def attend_arguments(b: Builder) -> list[Type]:
+    """(task record)."""
+    return [b.ptr]
+
+
+def emit_attend_driver(module: ModuleBuilder, shape: TileShape) -> None:
+    """Define `attend_name(element)` and its row functions; register tiles and packing are those of products."""
+    for kind in MASK_KINDS:
+        emit_softmax(module, shape, kind)
+    emit_direct_scores(module, shape)
+    b = Builder()
+    zeros = module.constant_bytes(bytes(PANEL * shape.element_bytes), alignment=64)
+    with module.function(attend_name(shape.element), attend_arguments(b)) as f:
+        head = _Head.read(b, shape, f.args[0], zeros)
+        with b.for_(0, head.slot[Slot.ROWS], SUPER_ROWS) as loop:
+            head.emit_super_block(loop.index)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Keys [first, first + size) of the head."""
+
+    first: Value
+    size: Value
+
+
+@dataclass
+class _Head:
+    """The driver under construction: the task's slots as values."""
+
+    b: Builder
+    shape: TileShape
+    slot: dict[Slot, Value]
+    element: Type
+    zeros: Value
+    table: TileTable
+    softmax: Value
+    causal: Value
+    direct: Value
+    value_row: Value
+    """From one row of accumulated outputs to the next: the value head rounded up to 64."""
+
+    @staticmethod
+    def read(b: Builder, shape: TileShape, task: Value, zeros: str) -> _Head:
+        element = b.type(shape.element)
+        types = {slot: b.ptr for slot in _POINTERS} | {Slot.SCALE: element}
+        slot = {slot: b.load(b.offset(task, b.i64, slot.value), types.get(slot, b.i64)) for slot in Slot}
+        arguments = softmax_arguments(b, shape.element)
+        rows = [b.function_address(softmax_name(shape.element, kind), arguments, [element]) for kind in MASK_KINDS]
+        softmax = rows[0]
+        for number, function in enumerate(rows[1:], 1):
+            softmax = b.select(b.cmp("eq", slot[Slot.MASK_KIND], number), function, softmax)
+        causal, direct = (b.cmp("ne", slot[name], 0) for name in (Slot.CAUSAL, Slot.DIRECT))
+        value_row = b.and_(b.add(slot[Slot.VALUE_HEAD], PANEL - 1), -PANEL)
+        table = TileTable.at_entry(b, shape.element)
+        return _Head(b, shape, slot, element, b.address_of(zeros), table, softmax, causal, direct, value_row)
+
+    def _at(self, slot: Slot, index: Value) -> Value:
+        return self.b.offset(self.slot[slot], self.element, index)
+
+    def _panels(self, count: Value, body: Callable[[Value, Value], None]) -> None:
+        """`body(first column, columns)` for each panel of `count` columns."""
+        b = self.b
+        with b.for_(0, count, PANEL) as loop:
+            body(loop.index, b.minimum(b.sub(count, loop.index), PANEL))
+
+    # ---- super-blocks and chunks ---------------------------------------------------------------------------------
+
+    def emit_super_block(self, first: Value) -> None:
+        b, slot = self.b, self.slot
+        rows = b.minimum(b.sub(slot[Slot.ROWS], first), SUPER_ROWS)
+        query, query_row = self._emit_query(first, rows)
+        with b.for_(0, rows) as row:
+            state = self._at(Slot.STATE, b.mul(row.index, 2))
+            b.store(b.const(self.element, float("-inf")), state)
+            b.store(b.const(self.element, 0), state, 1)
+        # A causal row i keeps keys up to i, so keys beyond the block's last row are never read.
+        last = b.add(b.add(slot[Slot.FIRST_ROW], first), rows)
+        keys = b.select(self.causal, b.minimum(slot[Slot.KEYS], last), slot[Slot.KEYS])
+        is_only = b.cmp("sle", slot[Slot.KEYS], slot[Slot.CHUNK])
+        is_packed = b.or_(b.cmp("sgt", first, 0), b.cmp("eq", slot[Slot.PACK], 0))
+        must_pack = b.not_(b.or_(self.direct, b.and_(is_only, is_packed)))
+        with b.for_(0, keys, slot[Slot.CHUNK]) as loop:
+            chunk = _Chunk(loop.index, b.minimum(b.sub(slot[Slot.KEYS], loop.index), slot[Slot.CHUNK]))
+            packs = b.if_(must_pack)
+            with packs.then():
+                self._emit_pack(chunk)
+            self._emit_tiles(chunk, first, rows, query, query_row)
+        with b.for_(0, rows) as row:
+            self._emit_result(row.index, b.add(first, row.index))
+
+    def _emit_query(self, first: Value, rows: Value) -> tuple[Value, Value]:
+        """(pointer, row stride) of the super-block's queries, copied if their elements are not adjacent."""
+        b, slot = self.b, self.slot
+        source = self._at(Slot.QUERY, b.mul(first, slot[Slot.QUERY_ROW]))
+        strided = b.cmp("ne", slot[Slot.QUERY_COLUMN], 1)
+        branch = b.if_(strided)
+        with branch.then():
+            steps = [slot[Slot.QUERY_ROW], slot[Slot.QUERY_COLUMN]]
+            b.call(
+                pack_lhs_name(self.shape.element), [source, *steps, rows, slot[Slot.HEAD], slot[Slot.QUERY_COPY]]
+            )
+        return (
+            b.select(strided, slot[Slot.QUERY_COPY], source),
+            b.select(strided, slot[Slot.HEAD], slot[Slot.QUERY_ROW]),
+        )
+
+    def _emit_pack(self, chunk: _Chunk) -> None:
+        b, slot = self.b, self.slot
+        pack = pack_rhs_name(self.shape.element)
+
+        def pack_keys(key: Value, keys: Value) -> None:
+            source = self._at(Slot.KEY, b.mul(b.add(chunk.first, key), slot[Slot.KEY_ROW]))
+            target = self._at(Slot.PACKED_KEYS, b.mul(key, slot[Slot.HEAD]))
+            b.call(pack, [source, slot[Slot.KEY_COLUMN], slot[Slot.KEY_ROW], slot[Slot.HEAD], keys, target])
+
+        def pack_values(column: Value, columns: Value) -> None:
+            self._emit_pack_values(chunk, column, columns)
+
+        self._panels(chunk.size, pack_keys)
+        self._panels(slot[Slot.VALUE_HEAD], pack_values)
+
+    def _emit_pack_values(self, chunk: _Chunk, column: Value, columns: Value) -> None:
+        b, slot = self.b, self.slot
+        source = self._value_source(chunk, column)
+        steps = [slot[Slot.VALUE_ROW], slot[Slot.VALUE_COLUMN]]
+        target = self._at(Slot.PACKED_VALUES, b.mul(column, slot[Slot.CHUNK]))
+        b.call(pack_rhs_name(self.shape.element), [source, *steps, chunk.size, columns, target])
+
+    def _value_source(self, chunk: _Chunk, column: Value) -> Value:
+        b, slot = self.b, self.slot
+        index = b.add(b.mul(chunk.first, slot[Slot.VALUE_ROW]), b.mul(column, slot[Slot.VALUE_COLUMN]))
+        return self._at(Slot.VALUE, index)
+
+    # ---- tiles ---------------------------------------------------------------------------------------------------
+
+    def _emit_tiles(self, chunk: _Chunk, first: Value, rows: Value, query: Value, query_row: Value) -> None:
+        b, slot = self.b, self.slot
+        tiles = b.div(b.add(rows, MAX_ROWS - 1), MAX_ROWS)
+        low = b.div(rows, tiles)
+        extra = b.sub(rows, b.mul(low, tiles))
+        picked_high, picked_low = self.table.pick(b.add(low, 1)), self.table.pick(low)
+        with b.for_(0, tiles) as tile:
+            is_high = b.cmp("slt", tile.index, extra)
+            row = b.add(b.mul(tile.index, low), b.minimum(tile.index, extra))
+            count = b.select(is_high, b.add(low, 1), low)
+            wide, narrow = (b.select(is_high, high, low_) for high, low_ in zip(picked_high, picked_low, strict=True))
+            # Keys of the chunk that the tile's last row keeps.
+            position = b.sub(b.add(b.add(slot[Slot.FIRST_ROW], first), row), chunk.first)
+            limit = b.select(self.causal, b.minimum(b.add(position, count), chunk.size), chunk.size)
+            some = b.if_(b.cmp("sgt", limit, 0))
+            with some.then():
+                lhs = b.offset(query, self.element, b.mul(row, query_row))
+                self._emit_scores(chunk, lhs, query_row, count, limit, (wide, narrow))
+                self._emit_rows(chunk, b.add(first, row), row, count, limit, position)
+                self._emit_values(chunk, row, count, limit, (wide, narrow))
+
+    def _emit_scores(
+        self, chunk: _Chunk, query: Value, query_row: Value, rows: Value, limit: Value, picked: tuple[Value, Value]
+    ) -> None:
+        b, slot = self.b, self.slot
+        branch = b.if_(self.direct, has_else=True)
+        with branch.then(), b.for_(0, rows) as row:
+            arguments = [
+                b.offset(query, self.element, b.mul(row.index, query_row)),
+                self._at(Slot.KEY, b.mul(chunk.first, slot[Slot.KEY_ROW])),
+                slot[Slot.KEY_ROW],
+                slot[Slot.HEAD],
+                limit,
+                self._at(Slot.SCORES, b.mul(row.index, slot[Slot.CHUNK])),
+            ]
+            b.call(direct_name(self.shape.element), arguments)
+
+        def panel(key: Value, keys: Value) -> None:
+            keys_panel = self._at(Slot.PACKED_KEYS, b.mul(key, slot[Slot.HEAD]))
+            arguments = [
+                query, query_row, keys_panel, b.const(b.i64, PANEL), self._at(Slot.SCORES, key), slot[Slot.CHUNK],
+                slot[Slot.HEAD], self.zeros, b.const(b.i64, 0), keys,
+            ]  # fmt: skip
+            b.call_pointer(self.table.function(picked, keys), arguments)
+
+        with branch.otherwise():
+            self._panels(limit, panel)
+
+    def _emit_rows(
+        self, chunk: _Chunk, query: Value, row: Value, rows: Value, limit: Value, position: Value
+    ) -> None:
+        """Scores to probabilities; earlier chunks' sums to the new maximum. `query` counts from the task's first."""
+        b, slot = self.b, self.slot
+        with b.for_(0, rows) as loop:
+            kept = b.minimum(b.add(b.add(position, loop.index), 1), limit)
+            # The first rows of a causal tile may keep nothing of a later chunk.
+            valid = b.select(self.causal, b.maximum(kept, 0), limit)
+            mask_row = b.mul(b.add(query, loop.index), slot[Slot.MASK_ROW])
+            state_row = b.add(row, loop.index)
+            arguments = [
+                self._at(Slot.SCORES, b.mul(loop.index, slot[Slot.CHUNK])),
+                self._mask_address(b.add(mask_row, b.mul(chunk.first, slot[Slot.MASK_KEY]))),
+                slot[Slot.MASK_KEY],
+                slot[Slot.SCALE],
+                valid,
+                limit,
+                self._at(Slot.STATE, b.mul(state_row, 2)),
+            ]
+            alpha = b.call_pointer(self.softmax, arguments, self.element)
+            later = b.if_(b.cmp("sgt", chunk.first, 0))
+            with later.then():
+                self._emit_rescale(state_row, alpha)
+
+    def _mask_address(self, index: Value) -> Value:
+        """Address of a mask element: bytes for bool masks, else elements."""
+        b = self.b
+        is_bool = b.cmp("eq", self.slot[Slot.MASK_KIND], MASK_KINDS.index("bool"))
+        step = b.select(is_bool, b.const(b.i64, 1), b.const(b.i64, self.shape.element_bytes))
+        return b.offset(self.slot[Slot.MASK], b.i8, b.mul(index, step))
+
+    def _emit_rescale(self, row: Value, alpha: Value | None) -> None:
+        b, lanes = self.b, self.shape.lanes
+        sums = self._at(Slot.SUMS, b.mul(row, self.value_row))
+        with b.for_(0, self.slot[Slot.VALUE_HEAD], lanes) as loop:
+            b.store(b.mul(b.load(sums, self.element, loop.index, width=lanes), alpha), sums, loop.index)
+
+    def _emit_values(
+        self, chunk: _Chunk, row: Value, rows: Value, limit: Value, picked: tuple[Value, Value]
+    ) -> None:
+        b, slot = self.b, self.slot
+        is_first = b.cmp("eq", chunk.first, 0)
+
+        def panel(column: Value, columns: Value) -> None:
+            # Tiles read whole panels of 64 or 32 columns, which only packed values always have.
+            whole = b.or_(b.cmp("eq", columns, PANEL), b.cmp("eq", columns, NARROW))
+            in_place = b.and_(self.direct, b.and_(whole, b.cmp("eq", slot[Slot.VALUE_COLUMN], 1)))
+            packs = b.if_(b.and_(self.direct, b.not_(in_place)))
+            with packs.then():
+                self._emit_pack_values(chunk, column, columns)
+            packed = self._at(Slot.PACKED_VALUES, b.mul(column, slot[Slot.CHUNK]))
+            values = b.select(in_place, self._value_source(chunk, column), packed)
+            stride = b.select(in_place, slot[Slot.VALUE_ROW], b.const(b.i64, PANEL))
+            sums = self._at(Slot.SUMS, b.add(b.mul(row, self.value_row), column))
+            init = b.select(is_first, self.zeros, sums)
+            init_stride = b.select(is_first, b.const(b.i64, 0), self.value_row)
+            arguments = [
+                slot[Slot.SCORES], slot[Slot.CHUNK], values, stride, sums, self.value_row, limit, init, init_stride, columns
+            ]  # fmt: skip
+            b.call_pointer(self.table.function(picked, columns), arguments)
+
+        self._panels(slot[Slot.VALUE_HEAD], panel)
+
+    # ---- results -------------------------------------------------------------------------------------------------
+
+    def _emit_result(self, row: Value, query: Value) -> None:
+        """out[query] = sums[row] / sum, zero for a row that keeps no key."""
+        b, slot, lanes = self.b, self.slot, self.shape.lanes
+        sum_ = b.load(self._at(Slot.STATE, b.mul(row, 2)), self.element, 1)
+        is_empty = b.cmp("oeq", sum_, 0.0)
+        factor = b.broadcast(b.div(1.0, sum_), lanes)
+        sums = self._at(Slot.SUMS, b.mul(row, self.value_row))
+        out = self._at(Slot.OUT, b.mul(query, slot[Slot.OUT_ROW]))
+
+        def result(column: Value) -> Value:
+            values = b.mul(b.load(sums, self.element, column, width=lanes), factor)
+            return b.select(is_empty, b.splat(0, self.element, lanes), values)
+
+        adjacent = b.if_(b.cmp("eq", slot[Slot.OUT_COLUMN], 1), has_else=True)
+        with adjacent.then(), b.for_(0, slot[Slot.VALUE_HEAD], lanes) as loop:
+            exists = b.tail_mask(b.sub(slot[Slot.VALUE_HEAD], loop.index), lanes)
+            b.store(result(loop.index), out, loop.index, mask=exists)
+        with adjacent.otherwise(), b.for_(0, slot[Slot.VALUE_HEAD], lanes) as loop:
+            exists = b.tail_mask(b.sub(slot[Slot.VALUE_HEAD], loop.index), lanes)
+            positions = b.mul(b.add(b.lane_numbers(lanes), loop.index), slot[Slot.OUT_COLUMN])
+            b.scatter(result(loop.index), out, positions, mask=exists)

@@ -1,0 +1,219 @@
+"""`tile.attend` as a kernel: what its tasks are, and the small function that hands each of them to the driver.
+
+A task is (batch, head, block of query rows), blocks running fastest. The blocks of a head that fall to one worker are one call of
+the driver, and what was packed for a head serves the next ones that share its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import Float64Type, IntegerType
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from anyshape.codegen.attend.driver import (
+    DIRECT_QUERIES,
+    SLOTS,
+    SUPER_ROWS,
+    Slot,
+    attend_arguments,
+    attend_name,
+)
+from anyshape.codegen.attend.softmax import MASK_KINDS
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.contract.plan import Schedule
+from anyshape.codegen.contract.tile_shape import MAX_ROWS, PANEL, TileShape, tile_shape
+from anyshape.codegen.mlir import ModuleBuilder, Value
+from anyshape.codegen.points import EmittedKernel
+from anyshape.codegen.sizes import emit_size
+from anyshape.dialects.tile.ops import AttendOp, KernelOp, buffer_of
+from anyshape.support.errors import CodegenError
+from anyshape.support.machine import Machine
+from anyshape.symbolic import Size, size_max, size_min
+
+_BLOCK_ROWS = 8 * MAX_ROWS
+_GRAIN_NANOSECONDS = 5000
+_USUAL_HEAD = 64
+"""What chunks are sized for where a head's size is unknown."""
+
+
+def can_attend(op: AttendOp) -> str | None:
+    """None when `emit_attend` takes the op, else the reason why it does not."""
+    types = [buffer_of(value).element_type for value in (op.query, op.key, op.value, op.out)]
+    if any(type_ != types[0] for type_ in types) or str(types[0]) not in ("f32", "f64"):
+        return f"attention over {', '.join(map(str, types))}; the driver exists for f32 and f64 throughout"
+    mask = None if op.mask is None else buffer_of(op.mask).element_type
+    if mask not in (None, IntegerType(1), types[0]):
+        return f"the mask is {mask}; expected i1 or {types[0]}"
+    return None
+
+
+def attend_schedule(op: AttendOp, machine: Machine) -> Schedule:
+    """The schedule of an attention; sizes over the kernel's symbols."""
+    layout = _Layout.of(op, machine)
+    batch, heads, _, queries, keys, head, value_head = op.extents.data
+    extent = batch * heads * layout.blocks
+    rows = size_min(queries, _BLOCK_ROWS)
+    # A block costs some 9/56 ns for each key and element to read it, and 1/56 for each row to multiply it.
+    task = keys * (head + value_head) * (rows + 9)
+    grain = size_max(1, Size.const(_GRAIN_NANOSECONDS * 56) // size_max(1, task))
+    return Schedule(extent, grain, layout.scratch_bytes)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Blocks of query rows, and the parts of a worker's scratch in bytes."""
+
+    shape: TileShape
+    blocks: Size
+    chunk: Size
+    """Keys of a chunk, a multiple of 64; at least 64."""
+    parts: dict[Slot, Size]
+    mask_kind: int
+
+    @staticmethod
+    def of(op: AttendOp, machine: Machine) -> _Layout:
+        reason = can_attend(op)
+        if reason is not None:
+            raise CodegenError(
+                "this attention cannot be claimed",
+                where="tile.attend",
+                got=reason,
+                expected="f32 or f64 throughout",
+                remedy="check `can_attend` first",
+            )
+        query = buffer_of(op.query)
+        shape = tile_shape("f64" if isinstance(query.element_type, Float64Type) else "f32", machine)
+        _, _, _, queries, keys, head, value_head = op.extents.data
+        widths = head.constant_or(_USUAL_HEAD) + value_head.constant_or(_USUAL_HEAD)
+        longest = max(PANEL, machine.l2 // 2 // (widths * shape.element_bytes + 1) // PANEL * PANEL)
+        chunk = size_max(PANEL, size_min(longest, (keys + (PANEL - 1)) // PANEL * PANEL))
+        value_row = (value_head + (PANEL - 1)) // PANEL * PANEL
+        copies_query = query.strides.data[-1].constant_or(None) != 1
+        elements = {
+            Slot.PACKED_KEYS: chunk * head,
+            Slot.PACKED_VALUES: chunk * value_row,
+            Slot.SCORES: chunk * MAX_ROWS,
+            Slot.SUMS: value_row * SUPER_ROWS,
+            Slot.STATE: Size.const(2 * SUPER_ROWS),
+            Slot.QUERY_COPY: head * SUPER_ROWS if copies_query else Size.const(0),
+        }
+        blocks = (queries + (_BLOCK_ROWS - 1)) // _BLOCK_ROWS
+        parts = {slot: count * shape.element_bytes for slot, count in elements.items()}
+        mask = None if op.mask is None else buffer_of(op.mask).element_type
+        kind = "none" if mask is None else "bool" if isinstance(mask, IntegerType) else "float"
+        return _Layout(shape, blocks, chunk, parts, MASK_KINDS.index(kind))
+
+    @property
+    def scratch_bytes(self) -> Size:
+        return sum(self.parts.values(), Size.const(0))
+
+
+def emit_attend(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine: Machine) -> EmittedKernel:
+    """Define the kernel of an attention. Its driver is external: link `contract.shared_objects`."""
+    op = cast(AttendOp, op)
+    layout = _Layout.of(op, machine)
+    b = Builder()
+    module.declare(attend_name(layout.shape.element), attend_arguments(b))
+    name = kernel.sym_name.data
+    with module.function(name, [b.ptr, b.ptr, b.i64, b.i64, b.ptr, b.ptr]) as f:
+        task = b.alloca(b.i64, SLOTS)
+        last_head = b.alloca(b.i64, 1)
+        body = _KernelBody(b, kernel, op, layout, f.args, task, last_head)
+        body.store_fixed_slots()
+        body.emit()
+    return EmittedKernel(name, layout.scratch_bytes)
+
+
+class _KernelBody:
+    """The body of a kernel under construction."""
+
+    def __init__(
+        self, b: Builder, kernel: KernelOp, op: AttendOp, layout: _Layout, args: list[Value], task: Value, last_head: Value
+    ) -> None:
+        self.b, self.op, self.layout, self.args, self.task, self.last_head = b, op, layout, args, task, last_head
+        self.symbols = {name: b.load(args[1], b.i64, number) for number, name in enumerate(kernel.symbol_names)}
+        self.element = b.type(layout.shape.element)
+        names = ("batch", "heads", "key_heads", "queries", "keys", "head", "value_head")
+        self.extents = {
+            name: emit_size(b, size, self.symbols) for name, size in zip(names, op.extents.data, strict=True)
+        }
+        self.strides = {
+            buffer: [emit_size(b, stride, self.symbols) for stride in buffer_of(buffer).strides.data]
+            for buffer in (op.query, op.key, op.value, op.out, *([] if op.mask is None else [op.mask]))
+        }
+
+    def _set(self, slot: Slot, value: Value | int) -> None:
+        value = self.b.const(self.b.i64, value) if isinstance(value, int) else value
+        self.b.store(value, self.b.offset(self.task, self.b.i64, slot.value))
+
+    def store_fixed_slots(self) -> None:
+        """The slots that are the same for every head."""
+        b, op, extents = self.b, self.op, self.extents
+        self._set(Slot.KEYS, extents["keys"])
+        self._set(Slot.HEAD, extents["head"])
+        self._set(Slot.VALUE_HEAD, extents["value_head"])
+        self._set(Slot.CHUNK, emit_size(b, self.layout.chunk, self.symbols))
+        self._set(Slot.SCALE, b.const(self.element, op.scale.value.data))
+        self._set(Slot.CAUSAL, int(op.causal is not None))
+        few = b.cmp("sle", extents["queries"], DIRECT_QUERIES)
+        direct = b.and_(few, b.cmp("eq", self.strides[op.key][-1], 1))
+        self._set(Slot.DIRECT, b.convert(direct, b.i64, signed=False))
+        self._set(Slot.MASK_KIND, self.layout.mask_kind)
+        rows = {
+            Slot.QUERY_ROW: op.query, Slot.KEY_ROW: op.key, Slot.VALUE_ROW: op.value, Slot.OUT_ROW: op.out
+        }  # fmt: skip
+        for slot, buffer in rows.items():
+            self._set(slot, self.strides[buffer][2])
+            self._set(Slot(slot + 1), self.strides[buffer][3])
+        mask_strides = [0, 0] if op.mask is None else self.strides[op.mask][2:]
+        self._set(Slot.MASK_ROW, mask_strides[0])
+        self._set(Slot.MASK_KEY, mask_strides[1])
+        if op.mask is None:
+            self._set(Slot.MASK, 0)
+        pointer = self.args[4]
+        for slot, size in self.layout.parts.items():
+            self._set(slot, pointer)
+            pointer = b.offset(pointer, b.i8, emit_size(b, size, self.symbols))
+        b.store(b.const(b.i64, -1), self.last_head)
+
+    def emit(self) -> None:
+        """For each head, the part of its blocks that lies in [begin, end)."""
+        b, extents = self.b, self.extents
+        begin, end = self.args[2], self.args[3]
+        blocks = emit_size(b, self.layout.blocks, self.symbols)
+        queries = extents["queries"]
+        shared_by = b.div(extents["heads"], extents["key_heads"])
+        with b.for_(b.div(begin, blocks), b.ceildiv(end, blocks)) as line:
+            first = b.maximum(b.sub(begin, b.mul(line.index, blocks)), 0)
+            last = b.minimum(b.sub(end, b.mul(line.index, blocks)), blocks)
+            first_row = b.div(b.mul(queries, first), blocks)
+            last_row = b.div(b.mul(queries, last), blocks)
+            batch = b.div(line.index, extents["heads"])
+            head = b.sub(line.index, b.mul(batch, extents["heads"]))
+            key_head = b.div(head, shared_by)
+            self._set(Slot.ROWS, b.sub(last_row, first_row))
+            self._set(Slot.FIRST_ROW, first_row)
+            self._set(Slot.QUERY, self._address(self.op.query, [batch, head, first_row]))
+            self._set(Slot.KEY, self._address(self.op.key, [batch, key_head]))
+            self._set(Slot.VALUE, self._address(self.op.value, [batch, key_head]))
+            self._set(Slot.OUT, self._address(self.op.out, [batch, head, first_row]))
+            if self.op.mask is not None:
+                self._set(Slot.MASK, self._address(self.op.mask, [batch, head, first_row]))
+            number = b.add(b.mul(batch, extents["key_heads"]), key_head)
+            is_new = b.cmp("ne", number, b.load(self.last_head, b.i64))
+            self._set(Slot.PACK, b.convert(is_new, b.i64, signed=False))
+            b.store(number, self.last_head)
+            b.call(attend_name(self.layout.shape.element), [self.task])
+
+    def _address(self, buffer: SSAValue, indices: Sequence[Value]) -> Value:
+        """The address of buffer[indices, 0…]; elements of a bool mask are bytes."""
+        b = self.b
+        assert isinstance(buffer, BlockArgument)
+        element = b.i8 if isinstance(buffer_of(buffer).element_type, IntegerType) else self.element
+        pointer = b.load(b.offset(self.args[0], b.i64, buffer.index), b.ptr)
+        for stride, index in zip(self.strides[buffer], indices, strict=False):
+            pointer = b.offset(pointer, element, b.mul(index, stride))
+        return pointer

@@ -1,0 +1,167 @@
+"""Register tiles of a matrix product: C[r, j] = init[r, j] + Σ_k A[r, k]·B[k, j] for up to six rows and 64 columns.
+
+One function for each row count, `as_mm_<element>_r<rows>` for up to 64 columns and `…_r<rows>_narrow` for up to 32. A is read in place with any row stride, one broadcast for each row and
+k; B has rows of 64 (32) readable columns, `ldb` elements apart (64 in a packed panel). `init` is where the sums start: a bias
+row or zeros with stride 0, or C itself to go on with the sum of an earlier depth block. Every row of every variant adds its
+products in the order of k, one FMA each, so that a row's result depends neither on the other rows nor on threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.contract.tile_shape import MAX_ROWS, PANEL, TileShape
+from anyshape.codegen.mlir import AttributeSpec, ModuleBuilder, Type, Value
+
+_PREFETCH_BYTES = 4096
+_LINE = 64
+
+
+NARROW = PANEL // 2
+"""Columns of a narrow tile: a head of 32, the last columns of a product."""
+
+
+def tile_name(element: str, rows: int, *, narrow: bool = False) -> str:
+    """The symbol of the register tile with that many rows."""
+    return f"as_mm_{element}_r{rows}" + ("_narrow" if narrow else "")
+
+
+def tile_arguments(b: Builder) -> list[Type]:
+    """(A, lda, B, ldb, C, ldc, depth, init, init stride, columns); strides in elements, 0 < columns <= 64 or 32."""
+    return [b.ptr, b.i64, b.ptr, b.i64, b.ptr, b.i64, b.i64, b.ptr, b.i64, b.i64]
+
+
+def emit_tile(module: ModuleBuilder, shape: TileShape, rows: int, *, narrow: bool = False) -> None:
+    """Define `tile_name(element, rows)`. Columns beyond `columns` are neither read from `init` nor written."""
+    b = Builder()
+    # C and init may be the same memory; A and B are only read.
+    attributes: dict[int, list[AttributeSpec]] = {0: ["readonly"], 2: ["readonly"]}
+    name = tile_name(shape.element, rows, narrow=narrow)
+    with module.function(name, tile_arguments(b), attributes=attributes) as f:
+        panel = NARROW if narrow else PANEL
+        vectors = min(shape.vectors(rows), max(1, panel // shape.lanes))
+        tile = _Tile(b, shape, rows, vectors)
+        if tile.width >= panel:
+            tile.emit_pass(f.args, b.const(b.i64, 0))
+        else:
+            with b.for_(0, f.args[9], tile.width) as loop:
+                tile.emit_pass(f.args, loop.index)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    b: Builder
+    shape: TileShape
+    rows: int
+    vectors: int
+
+    @property
+    def width(self) -> int:
+        return self.vectors * self.shape.lanes
+
+    @property
+    def element(self) -> Type:
+        return self.b.type(self.shape.element)
+
+    def emit_pass(self, args: list[Value], column: Value) -> None:
+        """The tile's columns from `column` on."""
+        b, element, lanes = self.b, self.element, self.shape.lanes
+        a, lda, rhs, ldb, c, ldc, depth, init, init_stride, columns = args
+        rhs, c, init = (b.offset(pointer, element, column) for pointer in (rhs, c, init))
+        left = b.sub(columns, column)
+        full = b.cmp("sge", left, self.width)
+        start = self._load(self._rows_of(init, init_stride), left, full)
+        a_rows = self._rows_of(a, lda)
+        with b.for_(0, depth, 1, start) as loop:
+            row_of_b = b.offset(rhs, element, b.mul(loop.index, ldb))
+            self._prefetch(row_of_b, ldb)
+            loaded = [b.load(row_of_b, element, vector * lanes, width=lanes) for vector in range(self.vectors)]
+            sums: list[Value] = []
+            for row in range(self.rows):
+                factor = b.broadcast(b.load(a_rows[row], element, loop.index), lanes)
+                first = row * self.vectors
+                sums += [b.fma(factor, loaded[vector], loop.args[first + vector]) for vector in range(self.vectors)]
+            loop.yield_(*sums)
+        self._store(loop.results, self._rows_of(c, ldc), left, full)
+
+    def _rows_of(self, pointer: Value, stride: Value) -> list[Value]:
+        return [self.b.offset(pointer, self.element, self.b.mul(stride, row)) for row in range(self.rows)]
+
+    def _masks(self, left: Value) -> list[Value]:
+        lanes = self.shape.lanes
+        return [self.b.tail_mask(self.b.sub(left, vector * lanes), lanes) for vector in range(self.vectors)]
+
+    def _prefetch(self, row_of_b: Value, ldb: Value) -> None:
+        distance = max(1, _PREFETCH_BYTES // (PANEL * self.shape.element_bytes))
+        ahead = self.b.offset(row_of_b, self.element, self.b.mul(ldb, distance))
+        for start in range(0, self.width, _LINE // self.shape.element_bytes):
+            self.b.prefetch(ahead, self.element, start)
+
+    def _load(self, rows: list[Value], left: Value, full: Value) -> list[Value]:
+        b, element, lanes, vectors = self.b, self.element, self.shape.lanes, self.vectors
+        branch = b.if_(full, [b.vector_type(element, lanes)] * (self.rows * vectors))
+        with branch.then():
+            branch.yield_(*(b.load(row, element, v * lanes, width=lanes) for row in rows for v in range(vectors)))
+        with branch.otherwise():
+            masks = self._masks(left)
+            branch.yield_(
+                *(b.load(row, element, v * lanes, width=lanes, mask=masks[v]) for row in rows for v in range(vectors))
+            )
+        return branch.results
+
+    def _store(self, values: list[Value], rows: list[Value], left: Value, full: Value) -> None:
+        b, lanes, vectors = self.b, self.shape.lanes, self.vectors
+        branch = b.if_(full, has_else=True)
+        with branch.then():
+            for number, value in enumerate(values):
+                b.store(value, rows[number // vectors], number % vectors * lanes)
+        with branch.otherwise():
+            masks = self._masks(left)
+            for number, value in enumerate(values):
+                vector = number % vectors
+                b.store(value, rows[number // vectors], vector * lanes, mask=masks[vector])
+
+
+@dataclass(frozen=True)
+class TileTable:
+    """Picks tiles at run time: made once at a function's entry, asked wherever row and column counts are known.
+
+    `pick` is for a row count that several columns share; `function` then chooses by columns.
+    """
+
+    b: Builder
+    wide: list[Value]
+    narrow: list[Value]
+
+    @staticmethod
+    def at_entry(b: Builder, element: str) -> TileTable:
+        wide, narrow = (
+            [
+                b.function_address(tile_name(element, rows, narrow=narrow), tile_arguments(b))
+                for rows in range(1, MAX_ROWS + 1)
+            ]
+            for narrow in (False, True)
+        )
+        return TileTable(b, wide, narrow)
+
+    def pick(self, rows: Value) -> tuple[Value, Value]:
+        """(wide, narrow) tile for 1 <= rows <= 6; the largest one for other numbers."""
+        return self._pick(self.wide, rows), self._pick(self.narrow, rows)
+
+    def _pick(self, functions: list[Value], rows: Value) -> Value:
+        picked = functions[-1]
+        for count, function in enumerate(functions[:-1], 1):
+            picked = self.b.select(self.b.cmp("eq", rows, count), function, picked)
+        return picked
+
+    def function(self, picked: tuple[Value, Value], columns: Value) -> Value:
+        """The tile for that many columns."""
+        return self.b.select(self.b.cmp("sle", columns, NARROW), picked[1], picked[0])
+
+
+def emit_tiles(module: ModuleBuilder, shape: TileShape) -> None:
+    """Define every register tile of an element type."""
+    for rows in range(1, MAX_ROWS + 1):
+        emit_tile(module, shape, rows)
+        emit_tile(module, shape, rows, narrow=True)

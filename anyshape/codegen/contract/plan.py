@@ -1,0 +1,309 @@
+"""`tile.contract` as a kernel: what its tasks are, and the small function that hands each of them to the block driver.
+
+A task is (batch point, row block, panel of 64 columns), panels running fastest. A launch gives each thread a contiguous
+range of tasks, that is whole rows of panels but for its ends, so at one row threads share the panels and at many rows the row blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.arith import AddfOp
+from xdsl.dialects.builtin import Float64Type
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.contract.driver import SLOTS, Slot, block_name, declare_block_driver
+from anyshape.codegen.contract.tile_shape import PANEL, TileShape, tile_shape
+from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.points import EmittedKernel, emit_rectangle
+from anyshape.codegen.sizes import emit_size
+from anyshape.dialects.tile.ops import ContractOp, KernelOp, LoadOp, YieldOp, buffer_of
+from anyshape.support.errors import CodegenError
+from anyshape.support.machine import Machine
+from anyshape.symbolic import Size, size_max
+
+_GRAIN_NANOSECONDS = 5000
+"""Work that is worth handing to another thread."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a launch passes on: the number of points, how many of them a chunk has at least, and each worker's scratch."""
+
+    extent: Size
+    grain: Size
+    scratch_bytes: Size
+
+
+def contract_schedule(op: ContractOp, machine: Machine) -> Schedule:
+    """The schedule of a product; sizes over the kernel's symbols."""
+    layout = _Layout.of(op, machine)
+    blocks = (layout.rows + (layout.block_rows - 1)) // layout.block_rows
+    extent = blocks * ((layout.columns + (PANEL - 1)) // PANEL)
+    for size in layout.batch:
+        extent = extent * size
+    # A panel costs some 10 ns for each k to read it and 0.85 ns for each k and row to multiply it.
+    task = layout.depth * (10 + layout.rows)
+    grain = size_max(1, Size.const(_GRAIN_NANOSECONDS) // size_max(1, task))
+    return Schedule(extent, grain, Size.const(layout.scratch_bytes))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A product's sizes and strides, and the parts of a worker's scratch."""
+
+    shape: TileShape
+    batch: tuple[Size, ...]
+    rows: Size
+    columns: Size
+    depth: Size
+    lhs: tuple[Size, ...]
+    rhs: tuple[Size, ...]
+    out: tuple[Size, ...]
+    packed: bool
+    block_rows: int
+    in_place: bool
+    """Sums go straight to `out`; otherwise to scratch, from where the epilogue takes them."""
+    bias: BlockArgument | None
+    """A buffer whose row starts the sums, when adding it is all that the epilogue does."""
+    is_plain: bool
+    """The epilogue does nothing else."""
+
+    @staticmethod
+    def of(op: ContractOp, machine: Machine) -> _Layout:
+        lhs, rhs, out = buffer_of(op.lhs), buffer_of(op.rhs), buffer_of(op.out)
+        sum_ = op.epilogue.block.args[-1]
+        if not lhs.element_type == rhs.element_type == sum_.type:
+            raise CodegenError(
+                "this product cannot be claimed",
+                where="tile.contract",
+                got=f"{lhs.element_type} · {rhs.element_type} summed in {sum_.type}",
+                expected="one of f32 and f64 throughout; check `can_contract` first",
+            )
+        shape = tile_shape("f64" if isinstance(sum_.type, Float64Type) else "f32", machine)
+        rows, columns, depth = op.extents.data
+        bias, is_plain = _bias(op)
+        in_place = out.element_type == sum_.type and out.strides.data[-1].constant_or(None) == 1
+        is_plain = is_plain and in_place
+        return _Layout(
+            shape, op.batch.data, rows, columns, depth, lhs.strides.data, rhs.strides.data, out.strides.data,
+            op.packed is not None, shape.block_rows(depth), in_place, bias if is_plain else None, is_plain,
+        )  # fmt: skip
+
+    @property
+    def lhs_scratch(self) -> int:
+        """Bytes for a copied row block of the left-hand side; none when its k are adjacent."""
+        if self.lhs[-1].constant_or(None) == 1:
+            return 0
+        return self.block_rows * self.shape.depth * self.shape.element_bytes
+
+    @property
+    def rhs_scratch(self) -> int:
+        """Bytes for one packed panel."""
+        return 0 if self.packed else self.shape.depth * PANEL * self.shape.element_bytes
+
+    @property
+    def out_scratch(self) -> int:
+        """Bytes for the sums of one task."""
+        return 0 if self.in_place else self.block_rows * PANEL * self.shape.element_bytes
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.lhs_scratch + self.rhs_scratch + self.out_scratch
+
+
+def can_contract(op: ContractOp) -> str | None:
+    """None when `emit_contract` takes the product, else the reason why it does not."""
+    lhs, rhs, sum_ = buffer_of(op.lhs).element_type, buffer_of(op.rhs).element_type, op.epilogue.block.args[-1].type
+    if not lhs == rhs == sum_ or str(sum_) not in ("f32", "f64"):
+        return f"the product is {lhs} · {rhs} summed in {sum_}; register tiles exist for f32 and f64 throughout"
+    return None
+
+
+def _bias(op: ContractOp) -> tuple[BlockArgument | None, bool]:
+    """(bias, is plain): the epilogue is the sum itself, or the sum plus `bias[j]` with adjacent elements."""
+    block = op.epilogue.block
+    sum_, column = block.args[-1], block.args[-2]
+    last = block.last_op
+    assert isinstance(last, YieldOp)
+    value = last.values[0]
+    if value is sum_:
+        return None, True
+    if not isinstance(value.owner, AddfOp) or sum_ not in value.owner.operands:
+        return None, False
+    other = next((operand for operand in value.owner.operands if operand is not sum_), None)
+    load = None if other is None else other.owner
+    if isinstance(load, LoadOp) and load.guard is None and isinstance(load.buffer, BlockArgument):
+        type_ = buffer_of(load.buffer)
+        if list(load.indices) == [column] and type_.strides.data[0].constant_or(None) == 1:
+            return load.buffer, True
+    return None, False
+
+
+def emit_contract(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine: Machine) -> EmittedKernel:
+    """Define the kernel of a product. Its block driver is external: link `shared_objects`."""
+    op = cast(ContractOp, op)
+    layout = _Layout.of(op, machine)
+    name = kernel.sym_name.data
+    b = Builder()
+    declare_block_driver(module, b, layout.shape.element)
+    tile_epilogue = None if layout.is_plain else _emit_tile_epilogue(module, b, kernel, op, machine)
+    arguments = [b.ptr, b.ptr, b.i64, b.i64, b.ptr, b.ptr]
+    with module.function(name, arguments) as f:
+        _KernelBody.begin(b, kernel, op, layout, f.args, tile_epilogue).emit()
+    return EmittedKernel(name, contract_schedule(op, machine).scratch_bytes)
+
+
+def _emit_tile_epilogue(module: ModuleBuilder, b: Builder, kernel: KernelOp, op: ContractOp, machine: Machine) -> str:
+    """The epilogue in the block driver's form (`Slot.EPILOGUE`). The context is (buffers, sizes, error, batch indices…)."""
+    name = kernel.sym_name.data
+    rectangle = f"{name}_epilogue"
+    emit_rectangle(module, kernel, op.epilogue, op.out, machine, rectangle)
+    with module.function(f"{name}_tile", _tile_epilogue_arguments(b), internal=True) as f:
+        context, row, rows, column, columns, tile, stride = f.args
+        buffers, sizes, error = (b.load(b.offset(context, b.i64, slot), b.ptr) for slot in range(3))
+        batch = [b.load(b.offset(context, b.i64, 3 + axis), b.i64) for axis in range(len(op.batch.data))]
+        box = [row, b.add(row, rows), column, b.add(column, columns)]
+        b.call(rectangle, [buffers, sizes, error, *batch, *box, tile, stride])
+    return f"{name}_tile"
+
+
+def _tile_epilogue_arguments(b: Builder) -> list[Type]:
+    return [b.ptr, b.i64, b.i64, b.i64, b.i64, b.ptr, b.i64]
+
+
+@dataclass
+class _KernelBody:
+    """The body of a kernel under construction."""
+
+    b: Builder
+    kernel: KernelOp
+    op: ContractOp
+    layout: _Layout
+    args: list[Value]
+    symbols: Mapping[str, Value]
+    element: Type
+    task: Value
+    context: Value
+
+    @staticmethod
+    def begin(
+        b: Builder, kernel: KernelOp, op: ContractOp, layout: _Layout, args: list[Value], tile_epilogue: str | None
+    ) -> _KernelBody:
+        task = b.alloca(b.i64, SLOTS)
+        context = b.alloca(b.i64, 3 + len(layout.batch))
+        symbols = {name: b.load(args[1], b.i64, number) for number, name in enumerate(kernel.symbol_names)}
+        body = _KernelBody(b, kernel, op, layout, args, symbols, b.type(layout.shape.element), task, context)
+        body._store_fixed_slots(tile_epilogue)
+        return body
+
+    def _store_fixed_slots(self, tile_epilogue: str | None) -> None:
+        b, layout = self.b, self.layout
+        for slot, value in enumerate((self.args[0], self.args[1], self.args[5])):
+            b.store(value, b.offset(self.context, b.i64, slot))
+        scratch = self.args[4]
+        # A packed panel has 64 adjacent columns for each k.
+        rhs = (PANEL, 1, PANEL * layout.depth) if layout.packed else (*layout.rhs[-2:], PANEL * layout.rhs[-1])
+        self._set(Slot.DEPTH, layout.depth)
+        self._set(Slot.LHS_ROW, layout.lhs[-2])
+        self._set(Slot.LHS_DEPTH, layout.lhs[-1])
+        self._set(Slot.RHS_DEPTH, rhs[0])
+        self._set(Slot.RHS_COLUMN, rhs[1])
+        self._set(Slot.RHS_PANEL, rhs[2])
+        self._set(Slot.PACKED, int(layout.packed))
+        self._set(Slot.OUT_ROW, layout.out[-2] if layout.in_place else PANEL)
+        if tile_epilogue is None:
+            self._set(Slot.EPILOGUE, 0)
+        else:
+            self._set(Slot.EPILOGUE, b.function_address(tile_epilogue, _tile_epilogue_arguments(b)))
+        self._set(Slot.CONTEXT, self.context)
+        self._set(Slot.LHS_SCRATCH, scratch)
+        self._set(Slot.RHS_SCRATCH, b.offset(scratch, b.i8, layout.lhs_scratch))
+
+    def _set(self, slot: Slot, value: Value | Size | int) -> None:
+        b = self.b
+        if isinstance(value, int):
+            value = b.const(b.i64, value)
+        elif isinstance(value, Size):
+            value = self._size(value)
+        b.store(value, b.offset(self.task, b.i64, slot.value))
+
+    def _size(self, size: Size) -> Value:
+        return emit_size(self.b, size, self.symbols)
+
+    def emit(self) -> None:
+        """For each row of tasks, the part of it that lies in [begin, end)."""
+        b, layout = self.b, self.layout
+        begin, end = self.args[2], self.args[3]
+        rows = self._size(layout.rows)
+        blocks = self._size((layout.rows + (layout.block_rows - 1)) // layout.block_rows)
+        panels = self._size((layout.columns + (PANEL - 1)) // PANEL)
+        with b.for_(b.div(begin, panels), b.ceildiv(end, panels)) as line:
+            first = b.maximum(b.sub(begin, b.mul(line.index, panels)), 0)
+            last = b.minimum(b.sub(end, b.mul(line.index, panels)), panels)
+            batch = b.div(line.index, blocks)
+            block = b.sub(line.index, b.mul(batch, blocks))
+            first_row = b.div(b.mul(rows, block), blocks)
+            last_row = b.div(b.mul(rows, b.add(block, 1)), blocks)
+            indices = self._batch_indices(batch)
+            self._set(Slot.ROWS, b.sub(last_row, first_row))
+            self._set(Slot.FIRST_ROW, first_row)
+            lhs = self._address(self.op.lhs, layout.lhs, [*indices, first_row])
+            self._set(Slot.LHS, lhs)
+            if layout.in_place:
+                self._emit_panels(indices, first_row, first, last)
+            else:
+                with b.for_(first, last) as panel:
+                    self._emit_panels(indices, first_row, panel.index, b.add(panel.index, 1))
+
+    def _batch_indices(self, number: Value) -> list[Value]:
+        """The batch point of that row-major number; also stored to the epilogue's context."""
+        b = self.b
+        indices: list[Value] = []
+        for axis, size in reversed(list(enumerate(self.layout.batch))):
+            if axis == 0:
+                index = number
+            else:
+                extent = self._size(size)
+                quotient = b.div(number, extent)
+                index = b.sub(number, b.mul(quotient, extent))
+                number = quotient
+            b.store(index, b.offset(self.context, b.i64, 3 + axis))
+            indices.insert(0, index)
+        return indices
+
+    def _address(self, buffer: SSAValue, strides: Sequence[Size], indices: Sequence[Value]) -> Value:
+        """The address of buffer[indices, 0…]."""
+        b = self.b
+        pointer = self._buffer(buffer)
+        for stride, index in zip(strides, indices, strict=False):
+            pointer = b.offset(pointer, self.element, b.mul(index, self._size(stride)))
+        return pointer
+
+    def _buffer(self, buffer: SSAValue) -> Value:
+        assert isinstance(buffer, BlockArgument)
+        return self.b.load(self.b.offset(self.args[0], self.b.i64, buffer.index), self.b.ptr)
+
+    def _emit_panels(self, indices: list[Value], first_row: Value, first: Value, last: Value) -> None:
+        """Call the block driver for the panels [first, last) of a row block."""
+        b, layout = self.b, self.layout
+        column = b.mul(first, PANEL)
+        columns = b.sub(b.minimum(b.mul(last, PANEL), self._size(layout.columns)), column)
+        self._set(Slot.FIRST_COLUMN, column)
+        self._set(Slot.COLUMNS, columns)
+        rhs = self._buffer(self.op.rhs) if layout.packed else self._address(self.op.rhs, layout.rhs, indices)
+        panel_stride = b.load(b.offset(self.task, b.i64, Slot.RHS_PANEL.value), b.i64)
+        self._set(Slot.RHS, b.offset(rhs, self.element, b.mul(first, panel_stride)))
+        if layout.in_place:
+            out = self._address(self.op.out, layout.out, [*indices, first_row])
+            self._set(Slot.OUT, b.offset(out, self.element, column))
+        else:
+            self._set(Slot.OUT, b.offset(self.args[4], b.i8, layout.lhs_scratch + layout.rhs_scratch))
+        if layout.bias is None:
+            self._set(Slot.INIT, 0)
+        else:
+            self._set(Slot.INIT, b.offset(self._buffer(layout.bias), self.element, column))
+        b.call(block_name(layout.shape.element), [self.task])

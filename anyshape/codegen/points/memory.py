@@ -1,0 +1,259 @@
+"""Loads, stores and index checks: an access is a broadcast, a vector or a gather, as the step of its address says.
+
+| step of the address from lane to lane | load | store |
+|---|---|---|
+| 0 | one scalar | (refused: lanes would collide) |
+| 1 | one vector | one vector |
+| known at run time | a vector if it is 1, else a gather | a vector if it is 1, else a scatter |
+| other, or not linear | a gather | a scatter |
+
+Lanes outside the frame's mask, or where a guard is false, read and write nothing; a scalar load behind a guard is a branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType
+from xdsl.ir import Attribute, SSAValue
+
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.mlir import ModuleBuilder, Operand, Value
+from anyshape.codegen.points.scalar import compute_type, memory_type
+from anyshape.codegen.points.values import (
+    Frame,
+    Points,
+    Uniform,
+    Varying,
+    add_indices,
+    is_uniform,
+    lane_start,
+    map_points,
+    multiply_indices,
+    row_of,
+    vectors_of,
+)
+from anyshape.dialects.tile import buffer_of
+from anyshape.support.errors import CodegenError
+from anyshape.symbolic import Size
+
+REPORT_INDEX = "ral_report_index"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The buffers of one kernel function: where they are, and how elements of them are reached.
+
+    Args:
+        pointers: for each buffer its address, or one a row for scratch.
+        sizes: i64 values of every size that the plan names, strides included.
+        error: the launch's error cell.
+    """
+
+    builder: Builder
+    module: ModuleBuilder
+    pointers: Mapping[SSAValue, Sequence[Value]]
+    sizes: Callable[[Size], Value]
+    error: Value
+
+    # ---- addresses ---------------------------------------------------------------------------------------------------
+
+    def size_points(self, size: Size) -> Uniform:
+        """A size as an index."""
+        return Uniform((self.sizes(size),), known=size.value if size.is_constant else None)
+
+    def offset(self, buffer: SSAValue, indices: Sequence[Points], frame: Frame) -> Points:
+        """Σ index · stride, in elements."""
+        total: Points | None = None
+        for index, stride in zip(indices, buffer_of(buffer).strides.data, strict=True):
+            if stride == Size.const(0):
+                continue
+            term = index
+            if stride != Size.const(1):
+                term = multiply_indices(self.builder, frame, index, self.size_points(stride))
+            total = term if total is None else add_indices(self.builder, frame, total, term)
+        return self.size_points(Size.const(0)) if total is None else total
+
+    def _pointer(self, buffer: SSAValue, row: int) -> Value:
+        pointers = self.pointers[buffer]
+        return pointers[row if len(pointers) > 1 else 0]
+
+    def _rows(self, buffer: SSAValue, *points: Points | None) -> range:
+        return range(max(len(self.pointers[buffer]), *(len(each.rows) for each in points if each is not None)))
+
+    # ---- loads -------------------------------------------------------------------------------------------------------
+
+    def load(self, buffer: SSAValue, indices: Sequence[Points], guard: Points | None, frame: Frame) -> Points:
+        """buffer[indices], or zero where the guard is false."""
+        element = buffer_of(buffer).element_type
+        offset = self.offset(buffer, indices, frame)
+        rows = self._rows(buffer, offset, guard)
+        if is_uniform(offset):
+            loaded = Uniform(tuple(self._load_scalar(buffer, element, offset, guard, row, frame) for row in rows))
+            if guard is None or is_uniform(guard):
+                return loaded
+            zero = Uniform((self.builder.const(compute_type(self.builder, element), 0),))
+            return map_points(self.builder, frame, self.builder.select, guard, loaded, zero)
+        return Varying(tuple(self._load_vectors(buffer, element, offset, guard, row, frame) for row in rows))
+
+    def _load_scalar(
+        self, buffer: SSAValue, element: Attribute, offset: Points, guard: Points | None, row: int, frame: Frame
+    ) -> Value:
+        b, pointer = self.builder, self._pointer(buffer, row)
+        (index,) = vectors_of(b, row_of(offset, row), 0, Frame())
+
+        def read() -> Value:
+            return self._widen(b.load(pointer, memory_type(b, element), index), element)
+
+        if guard is None:
+            return read()
+        branch = b.if_(self._any(row_of(guard, row), frame), [compute_type(b, element)])
+        with branch.then():
+            branch.yield_(read())
+        with branch.otherwise():
+            branch.yield_(b.const(compute_type(b, element), 0))
+        return branch.results[0]
+
+    def _any(self, condition: Points, frame: Frame) -> Value:
+        """True if the condition holds in some lane that exists."""
+        b = self.builder
+        if isinstance(condition, Uniform):
+            return condition.rows[0]
+        lanes = [b.reduce("or", self._both(frame.mask, vector)) for vector in condition.rows[0]]
+        found = lanes[0]
+        for lane in lanes[1:]:
+            found = b.or_(found, lane)
+        return found
+
+    def _both(self, mask: Value | None, guard: Value | None) -> Value | None:
+        if mask is None or guard is None:
+            return guard if mask is None else mask
+        return self.builder.and_(mask, guard)
+
+    def _masks(self, guard: Points | None, row: int, frame: Frame) -> list[Value | None]:
+        if guard is None:
+            return [frame.mask] * frame.vectors
+        return [self._both(frame.mask, each) for each in vectors_of(self.builder, guard, row, frame)]
+
+    def _load_vectors(
+        self, buffer: SSAValue, element: Attribute, offset: Points, guard: Points | None, row: int, frame: Frame
+    ) -> tuple[Value, ...]:
+        b, pointer, type_ = self.builder, self._pointer(buffer, row), memory_type(self.builder, element)
+        masks = self._masks(guard, row, frame)
+
+        def contiguous() -> list[Value]:
+            assert isinstance(offset, Uniform)
+            starts = [lane_start(b, offset, row, vector, frame) for vector in range(frame.vectors)]
+            return [
+                b.load(pointer, type_, start, width=frame.width, mask=mask)
+                for start, mask in zip(starts, masks, strict=True)
+            ]
+
+        def gathered() -> list[Value]:
+            addresses = vectors_of(b, offset, row, frame)
+            return [
+                b.gather(pointer, type_, address, mask=mask) for address, mask in zip(addresses, masks, strict=True)
+            ]
+
+        loaded = self._by_step(offset, contiguous, gathered, [b.vector_type(type_, frame.width)] * frame.vectors)
+        return tuple(self._widen(value, element) for value in loaded)
+
+    def _by_step(
+        self, offset: Points, contiguous: Callable[[], list[Value]], scattered: Callable[[], list[Value]],
+        results: Sequence[object],
+    ) -> list[Value]:  # fmt: skip
+        """Chooses the form of a vector access; at run time where the step is known only then."""
+        b = self.builder
+        step: Operand = offset.step if isinstance(offset, Uniform) else 0
+        if isinstance(step, int):
+            return contiguous() if step == 1 else scattered()
+        branch = b.if_(b.cmp("eq", step, 1), list(results), has_else=True)  # pyright: ignore[reportArgumentType]
+        with branch.then():
+            branch.yield_(*contiguous())
+        with branch.otherwise():
+            branch.yield_(*scattered())
+        return branch.results
+
+    def _widen(self, value: Value, element: Attribute) -> Value:
+        """From its form in memory to that in which it is computed."""
+        b = self.builder
+        if isinstance(element, IntegerType) and element.width.data == 1:
+            return b.cmp("ne", value, 0)
+        return b.convert(value, b.f32) if isinstance(element, Float16Type | BFloat16Type) else value
+
+    # ---- stores ------------------------------------------------------------------------------------------------------
+
+    def store(self, value: Points, buffer: SSAValue, indices: Sequence[Points], frame: Frame) -> None:
+        """buffer[indices] = value."""
+        element = buffer_of(buffer).element_type
+        offset = self.offset(buffer, indices, frame)
+        if frame.width is not None and is_uniform(offset):
+            raise CodegenError("a store inside lanes does not depend on the lane", got=buffer.type, expected="a lane index")
+        for row in self._rows(buffer, offset, value):
+            self._store_row(value, buffer, element, offset, row, frame)
+
+    def _store_row(
+        self, value: Points, buffer: SSAValue, element: Attribute, offset: Points, row: int, frame: Frame
+    ) -> None:
+        b, pointer = self.builder, self._pointer(buffer, row)
+        vectors = [self._narrow(vector, element) for vector in vectors_of(b, value, row, frame)]
+
+        def contiguous() -> list[Value]:
+            assert isinstance(offset, Uniform)
+            for number, vector in enumerate(vectors):
+                b.store(vector, pointer, lane_start(b, offset, row, number, frame), mask=frame.mask)
+            return []
+
+        def scattered() -> list[Value]:
+            for vector, address in zip(vectors, vectors_of(b, offset, row, frame), strict=True):
+                b.scatter(vector, pointer, address, mask=frame.mask)
+            return []
+
+        if frame.width is None:
+            contiguous()
+        else:
+            self._by_step(offset, contiguous, scattered, [])
+
+    def _narrow(self, value: Value, element: Attribute) -> Value:
+        b = self.builder
+        if isinstance(element, IntegerType) and element.width.data == 1:
+            return b.convert(value, b.i8, signed=False)
+        return b.convert(value, memory_type(b, element))
+
+    # ---- checks ------------------------------------------------------------------------------------------------------
+
+    def check(self, index: Points, bound: Size, site: int, frame: Frame) -> Points:
+        """0 <= index < bound at every point; the first point of a vector where it is not is reported."""
+        b = self.builder
+        limit = self.size_points(bound)
+        # One unsigned comparison: a negative index is a very large one, and a bound is never negative.
+        inside = map_points(b, frame, lambda x, y: b.cmp("ult", x, y), index, limit)
+        for row in range(len(inside.rows)):
+            one = row_of(inside, row)
+            if isinstance(one, Uniform):
+                self._report(b.not_(one.rows[0]), lambda row=row: row_of(index, row).rows[0], limit, site)
+                continue
+            indices = vectors_of(b, index, row, frame)
+            for holds, numbers in zip(one.rows[0], indices, strict=True):
+                wrong = self._both(frame.mask, b.not_(holds))
+                self._report(
+                    b.reduce("or", wrong), lambda wrong=wrong, numbers=numbers: self._first(numbers, wrong), limit, site
+                )
+        return inside
+
+    def _first(self, numbers: Value, wanted: Value) -> Value:
+        """The number in the first wanted lane."""
+        b = self.builder
+        width = b.width(numbers)
+        assert width is not None
+        lanes = b.lane_numbers(width)
+        first = b.reduce("minsi", b.select(wanted, lanes, width))
+        return b.reduce("add", b.select(b.cmp("eq", lanes, first), numbers, 0))
+
+    def _report(self, wrong: Value, index: Callable[[], Value], bound: Uniform, site: int) -> None:
+        b = self.builder
+        self.module.declare(REPORT_INDEX, [b.ptr, b.i64, b.i64, b.i64])
+        branch = b.if_(wrong)
+        with branch.then():
+            b.call(REPORT_INDEX, [self.error, b.const(b.i64, site), index(), bound.rows[0]])

@@ -1,0 +1,352 @@
+"""Loop nests: `parallel`, `lanes`, `loop` and `dot` as loops over machine values.
+
+What does not depend on an axis is emitted before its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith
+from xdsl.ir import Block, Operation, SSAValue
+
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.mlir import Operand, Value
+from anyshape.codegen.points.lanes import LaneAxis
+from anyshape.codegen.points.memory import Memory
+from anyshape.codegen.points.reduce import Contribution, Fold, LaneFold
+from anyshape.codegen.points.scalar import compute_type, constant_number, emitter_of
+from anyshape.codegen.points.schedule import Schedule, invariant_ops, may_fault
+from anyshape.codegen.points.values import (
+    Frame,
+    Points,
+    Uniform,
+    Varying,
+    add_indices,
+    map_points,
+    multiply_indices,
+    select_indices,
+    subtract_indices,
+    vectors_of,
+)
+from anyshape.dialects.tile import (
+    AxisOp,
+    CheckOp,
+    DotOp,
+    LanesOp,
+    LoadOp,
+    LoopOp,
+    ParallelOp,
+    ScratchOp,
+    SizeOp,
+    StoreOp,
+    YieldOp,
+)
+from anyshape.dialects.tile.ops import INDEX
+from anyshape.support.errors import CodegenError
+from anyshape.symbolic import Size
+
+Span = tuple[Operand, Value]
+"""The points [lower, upper) of an axis."""
+SumLoader = Callable[[Value, Frame], Points]
+"""The sums at the points of a frame from a column on."""
+Storer = Callable[[Points, Frame], None]
+
+
+@dataclass(frozen=True)
+class Yields:
+    """What an axis folds: its folds, and for each the value or the two factors that a point contributes."""
+
+    folds: tuple[Fold, ...]
+    values: tuple[tuple[SSAValue, ...], ...]
+    skipped: frozenset[Operation]
+    """Products that are fused into their sum."""
+
+
+def yields_of(op: AxisOp | DotOp, *, fuse: bool) -> Yields:
+    """The folds of an axis; a sum of a product that nothing else uses is a fold of two factors."""
+    block = op.body.block
+    last = block.last_op
+    assert isinstance(last, YieldOp)
+    if isinstance(op, DotOp):
+        return Yields((Fold("sum", op.result.type, product=True),), (tuple(last.values),), frozenset())
+    folds: list[Fold] = []
+    values: list[tuple[SSAValue, ...]] = []
+    skipped: set[Operation] = set()
+    for kind, value in zip(op.kind_names, last.values, strict=True):
+        owner = value.owner
+        product = fuse and kind == "sum" and isinstance(owner, arith.MulfOp) and owner.parent is block
+        if product and isinstance(owner, arith.MulfOp) and value.has_one_use():
+            skipped.add(owner)
+            folds.append(Fold(kind, value.type, product=True))
+            values.append(tuple(owner.operands))
+        else:
+            folds.append(Fold(kind, value.type))
+            values.append((value,))
+    return Yields(tuple(folds), tuple(values), frozenset(skipped))
+
+
+@dataclass
+class NestEmitter:
+    """Emits the ops of one kernel function; `values` has what was emitted for each SSA value, at the present frame."""
+
+    builder: Builder
+    memory: Memory
+    schedule: Schedule
+    values: dict[SSAValue, Points] = field(default_factory=dict[SSAValue, Points])
+
+    # ---- straight-line code ------------------------------------------------------------------------------------------
+
+    def block(self, block: Block, frame: Frame, skip: frozenset[Operation] | set[Operation] = frozenset()) -> None:
+        """Emit the ops of a block, but for those in `skip` and for its yield."""
+        for op in block.ops:
+            if op not in skip:
+                self.operation(op, frame)
+
+    def operation(self, op: Operation, frame: Frame) -> None:
+        """Emit one op at all points of a frame."""
+        match op:
+            case YieldOp() | ScratchOp():
+                pass
+            case ParallelOp():
+                self.parallel(op, self._whole_box(op))
+            case LanesOp():
+                self.lanes(op, (0, self.memory.sizes(op.size)), frame)
+            case LoopOp():
+                self.loop(op, frame)
+            case DotOp():
+                if frame.width is None:
+                    self.lanes(op, (0, self.memory.sizes(op.size)), frame)
+                else:
+                    self.loop(op, frame)
+            case StoreOp():
+                self.memory.store(self.values[op.value], op.buffer, self._points(op.indices), frame)
+            case _:
+                self.values[op.results[0]] = self._value(op, frame)
+
+    def _points(self, operands: Sequence[SSAValue]) -> list[Points]:
+        return [self.values[operand] for operand in operands]
+
+    def _value(self, op: Operation, frame: Frame) -> Points:
+        b = self.builder
+        match op:
+            case SizeOp():
+                return self.memory.size_points(op.expression)
+            case LoadOp():
+                guard = None if op.guard is None else self.values[op.guard]
+                return self.memory.load(op.buffer, self._points(op.indices), guard, frame)
+            case CheckOp():
+                return self.memory.check(self.values[op.index], op.bound.data[0], op.site.value.data, frame)
+            case arith.ConstantOp():
+                number = constant_number(op)
+                known = int(number) if op.results[0].type == INDEX else None
+                return Uniform((b.const(compute_type(b, op.results[0].type), number),), known=known)
+            case _:
+                pass
+        operands = self._points(op.operands)
+        if op.results[0].type == INDEX:
+            linear = _LINEAR.get(type(op))
+            if linear is not None:
+                return linear(b, frame, *operands)
+            if isinstance(op, arith.IndexCastOp) and op.operands[0].type == INDEX:
+                return operands[0]
+        emit = emitter_of(op, frame.mask)
+        return map_points(b, frame, lambda *machine: emit(b, *machine), *operands)
+
+    # ---- axes --------------------------------------------------------------------------------------------------------
+
+    def _before(self, block: Block, varying: Sequence[SSAValue], frame: Frame) -> set[Operation]:
+        """Emit what does not depend on `varying`, and return it."""
+        invariant = invariant_ops(block, tuple(varying))
+        for op in block.ops:
+            if op in invariant:
+                self.operation(op, frame)
+        return invariant
+
+    def _guarded(
+        self, op: AxisOp | DotOp, span: Span, frame: Frame, body: Callable[[], list[Value]], empty: Callable[[], list[Value]]
+    ) -> list[Value]:  # fmt: skip
+        """`body` where the axis has points and `empty` elsewhere, if `body` starts with ops that need a point."""
+        b = self.builder
+        size = op.size.constant_or(None)
+        invariant = invariant_ops(op.body.block, (op.index,))
+        if (size is not None and size > 0 and isinstance(span[0], int)) or not any(may_fault(each) for each in invariant):
+            return body()
+        nothing = empty()
+        branch = b.if_(b.cmp("slt", span[0], span[1]), [value.type for value in nothing], has_else=bool(nothing))
+        with branch.then():
+            branch.yield_(*body())
+        if nothing:
+            with branch.otherwise():
+                branch.yield_(*nothing)
+        return branch.results
+
+    def loop(self, op: LoopOp | DotOp, frame: Frame) -> None:
+        """An axis in order, its accumulators carried: a scalar for each row, or a vector for each row and vector."""
+        b = self.builder
+        yields = yields_of(op, fuse=self.schedule.has_fma)
+        count = frame.rows * frame.vectors
+        initial = [value for fold in yields.folds for value in [fold.start(b, frame.width)] * count]
+        upper = self.memory.sizes(op.size)
+
+        def body() -> list[Value]:
+            skip = self._before(op.body.block, (op.index,), frame)
+            with b.for_(0, upper, 1, initial) as loop:
+                self.values[op.index] = Uniform((loop.index,))
+                self.block(op.body.block, frame, skip | yields.skipped)
+                carried: list[Value] = []
+                for number, fold in enumerate(yields.folds):
+                    accumulators = loop.args[number * count : (number + 1) * count]
+                    points = self._contributions(yields.values[number], frame)
+                    carried += [fold.combine(b, each, old) for each, old in zip(points, accumulators, strict=True)]
+                if carried:
+                    loop.yield_(*carried)
+            return loop.results
+
+        final = self._guarded(op, (0, upper), frame, body, lambda: initial)
+        for number, (fold, result) in enumerate(zip(yields.folds, op.results, strict=True)):
+            values = [fold.result(b, value) for value in final[number * count : (number + 1) * count]]
+            rows = [tuple(values[at : at + frame.vectors]) for at in range(0, count, frame.vectors)]
+            self.values[result] = (
+                Uniform(tuple(row[0] for row in rows)) if frame.width is None else Varying(tuple(rows))
+            )
+
+    def _contributions(self, values: Sequence[SSAValue], frame: Frame) -> list[Contribution]:
+        """What every row and vector of the frame contributes: a value, or two factors."""
+        columns = [
+            [each for row in range(frame.rows) for each in vectors_of(self.builder, self.values[value], row, frame)]
+            for value in values
+        ]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def lanes(self, op: LanesOp | DotOp, span: Span, frame: Frame) -> None:
+        """An axis in vector lanes; reductions are folded lane by lane first, then across the lanes."""
+        if frame.width is not None:
+            raise CodegenError("lanes inside lanes", got=op.name, expected="one lane axis around a point")
+        yields = yields_of(op, fuse=self.schedule.has_fma)
+        block = op.body.block
+        width = self.schedule.width(block)
+        vectors = self.schedule.vectors(block, op.size, width, reduces=bool(yields.folds))
+        skip = set(yields.skipped)
+
+        def points(index: Value, inner: Frame) -> list[list[Contribution]]:
+            self.values[op.index] = Uniform((index,), step=1)
+            self.block(block, inner, skip)
+            return [self._contributions(values, inner) for values in yields.values]
+
+        def body() -> list[Value]:
+            skip.update(self._before(block, (op.index,), frame))
+            return axis.emit(*span, vectors)
+
+        folds = [LaneFold(fold, width) for fold in yields.folds]
+        axis = LaneAxis(self.builder, points, op.size if isinstance(span[0], int) else None, frame, folds, width)
+        results = self._guarded(op, span, frame, body, axis.empty)
+        for number, result in enumerate(op.results):
+            self.values[result] = Uniform(tuple(results[number * frame.rows : (number + 1) * frame.rows]))
+
+    def columns(self, block: Block, column: SSAValue, span: Span, load_sum: SumLoader, store: Storer) -> None:
+        """The columns [lower, upper) of one row of an epilogue: block arguments `column` and, last, the sum."""
+        width = self.schedule.width(block)
+        vectors = self.schedule.vectors(block, Size.symbol("columns"), width, reduces=False)
+        sum_ = block.args[-1]
+        skip = self._before(block, (column, sum_), Frame())
+        last = block.last_op
+        assert isinstance(last, YieldOp)
+
+        def points(index: Value, frame: Frame) -> list[list[Contribution]]:
+            self.values[column] = Uniform((index,), step=1)
+            self.values[sum_] = load_sum(index, frame)
+            self.block(block, frame, skip)
+            store(self.values[last.values[0]], frame)
+            return []
+
+        LaneAxis(self.builder, points, None, Frame(), (), width).emit(*span, vectors)
+
+    # ---- parallel points ---------------------------------------------------------------------------------------------
+
+    def _whole_box(self, op: ParallelOp) -> Span:
+        total = Size.const(1)
+        for extent in op.extents.data:
+            total = total * extent
+        return (0, self.memory.sizes(total))
+
+    def parallel(self, op: ParallelOp, span: Span) -> None:
+        """The points [begin, end) of the row-major box: outer indices are counters, the innermost is a plain loop."""
+        b = self.builder
+        begin, end = span
+        axes = [(index, extent) for index, extent in zip(op.indices, op.extents.data, strict=True)]
+        for index, extent in axes:
+            if extent == Size.const(1):
+                self.values[index] = Uniform((b.const(b.i64, 0),), known=0)
+        axes = [(index, extent) for index, extent in axes if extent != Size.const(1)]
+        branch = b.if_(b.cmp("slt", begin, end))
+        with branch.then():
+            if not axes:
+                self.block(op.body.block, Frame())
+            elif len(axes) == 1:
+                self._rows(op, axes[0][0], begin, end)
+            else:
+                self._segments(op, axes, begin, end)
+
+    def _segments(self, op: ParallelOp, axes: Sequence[tuple[SSAValue, Size]], begin: Operand, end: Operand) -> None:
+        """Every run of points that share their outer indices."""
+        b = self.builder
+        outer, (inner, inner_extent) = axes[:-1], axes[-1]
+        extent = self.memory.sizes(inner_extent)
+        first = b.div(begin, extent)
+        last = b.div(b.sub(end, 1), extent)
+        with b.for_(first, b.add(last, 1), 1, self._counters(first, [size for _, size in outer])) as loop:
+            for (index, _), counter in zip(outer, loop.args, strict=True):
+                self.values[index] = Uniform((counter,))
+            start = b.mul(loop.index, extent)
+            lower = b.maximum(b.sub(begin, start), 0)
+            upper = b.minimum(b.sub(end, start), extent)
+            self._rows(op, inner, lower, upper)
+            loop.yield_(*self._next(loop.args, [size for _, size in outer]))
+
+    def _counters(self, position: Value, extents: Sequence[Size]) -> list[Value]:
+        """The indices of a row-major position."""
+        b = self.builder
+        counters: list[Value] = []
+        for extent in reversed(extents[1:]):
+            size = self.memory.sizes(extent)
+            counters.insert(0, b.rem(position, size))
+            position = b.div(position, size)
+        return [position, *counters]
+
+    def _next(self, counters: Sequence[Value], extents: Sequence[Size]) -> list[Value]:
+        """The indices after these in row-major order."""
+        b = self.builder
+        carry: Operand = 1
+        following: list[Value] = []
+        for counter, extent in reversed(list(zip(counters[1:], extents[1:], strict=True))):
+            grown = b.add(counter, carry)
+            wraps = b.cmp("eq", grown, self.memory.sizes(extent))
+            following.insert(0, b.select(wraps, 0, grown))
+            carry = b.convert(wraps, b.i64, signed=False)
+        return [b.add(counters[0], carry), *following]
+
+    def _rows(self, op: ParallelOp, index: SSAValue, lower: Operand, upper: Operand) -> None:
+        """The points of one run: several rows at a time where the schedule jams them, then one by one."""
+        b = self.builder
+        skip = self._before(op.body.block, (index,), Frame())
+        jam = self.schedule.rows(op)
+        start = lower
+        if jam > 1:
+            count = b.sub(upper, lower)
+            start = b.sub(upper, b.rem(count, jam))
+            with b.for_(lower, start, jam) as loop:
+                self.values[index] = Uniform(tuple(b.add(loop.index, row) if row else loop.index for row in range(jam)))
+                self.block(op.body.block, Frame(rows=jam), skip)
+        with b.for_(start, upper, 1) as loop:
+            self.values[index] = Uniform((loop.index,))
+            self.block(op.body.block, Frame(), skip)
+
+
+_LINEAR: dict[type[Operation], Callable[..., Points]] = {
+    arith.AddiOp: add_indices,
+    arith.SubiOp: subtract_indices,
+    arith.MuliOp: multiply_indices,
+    arith.SelectOp: select_indices,
+}

@@ -1,0 +1,24 @@
+"""The context in which every text of this compiler parses."""
+
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.func import Func
+from xdsl.dialects.math import Math
+
+from anyshape.dialects.arith_extra import RemFOp
+from anyshape.dialects.dhlo.dialect import Dhlo
+from anyshape.dialects.host import Host
+from anyshape.dialects.tile import Tile
+
+
+def new_context() -> Context:
+    """A fresh context with every dialect that programs of any stage use."""
+    context = Context()
+    for dialect in (Builtin, Func, Arith, Math, Dhlo, Tile, Host):
+        context.load_dialect(dialect)
+    context.load_op(RemFOp)
+    return context
+
+
+__all__ = ["new_context"]

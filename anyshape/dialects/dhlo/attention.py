@@ -1,0 +1,155 @@
+"""Scaled dot-product attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.ir import SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.utils.exceptions import VerifyException
+
+from anyshape.dialects.dhlo.assembly import Iota
+from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, DhloOp, Environment, Oracle, Sample
+from anyshape.dialects.dhlo.binary import Add, Divide, Multiply, Subtract
+from anyshape.dialects.dhlo.constant import Constant
+from anyshape.dialects.dhlo.contraction import DotGeneral
+from anyshape.dialects.dhlo.elementwise import rounded, widened
+from anyshape.dialects.dhlo.movement import BroadcastInDim, Reshape
+from anyshape.dialects.dhlo.reduction import Reduce, emit_in_f32, spread
+from anyshape.dialects.dhlo.selection import Compare, Convert, Select
+from anyshape.dialects.dhlo.unary import Exponential
+from anyshape.dialects.dtypes import BOOL, F32, F64, DType
+from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
+from anyshape.symbolic import Size
+
+B, S, T = (Size.symbol(name) for name in "bst")
+_SDPA = "aten.scaled_dot_product_attention.default"
+_QKV = ((B, 4, S, 8), (B, 4, T, 8), (B, 4, T, 6))
+_VALUES = {0: "finite", 1: "finite", 2: "finite"}
+_MINIMUM = {"t": 1}  # without keys PyTorch's answer depends on the kernel that it picks
+
+
+class Attention(DhloOp, op="attention"):
+    """result[b,i,s,:] = Σ_t softmax_t(scale · q[b,i,s,:]·k[b,i',t,:] + mask[b,i,s,t]) · v[b,i',t,:] → [b, h, s, e].
+
+    Operands q[b,h,s,d], k[b,hk,t,d], v[b,hk,t,e] with h a multiple of hk and i' = i // (h/hk) (grouped queries), and optionally
+    a mask of rank 4, each axis 1, the full size, or open between them: a bool (False hides t) or a float of q's dtype (added).
+    `causal` hides t > s, aligned at the top left. A row whose every score is −inf, or that has no score, gives zeros, as
+    PyTorch does. Scores of f16 and bf16 are computed in f32 (Vaswani et al., arXiv:1706.03762).
+    """
+
+    DEFAULTS = {"scale": REQUIRED, "causal": False}
+    PLANNED = True
+    SAMPLES = (
+        Sample(_QKV, {"scale": 0.5}, values=_VALUES, minimum=_MINIMUM, oracle=Oracle(_SDPA, (Arg(0), Arg(1), Arg(2)), {"scale": 0.5})),
+        Sample(_QKV, {"scale": 0.3, "causal": True}, dtypes=(F32, F64), values=_VALUES, minimum=_MINIMUM, oracle=Oracle(_SDPA, (Arg(0), Arg(1), Arg(2)), {"scale": 0.3, "is_causal": True})),
+        Sample(
+            ((B, 4, S, 8), (B, 2, T, 8), (B, 2, T, 6), (B, 1, S, T)), {"scale": 0.5}, dtypes=(F32,), fixed={3: BOOL}, values=_VALUES, minimum=_MINIMUM,
+            oracle=Oracle(_SDPA, (Arg(0), Arg(1), Arg(2), Arg(3)), {"scale": 0.5, "enable_gqa": True}),
+        ),
+        Sample((*_QKV, (1, 4, 1, T)), {"scale": 0.5}, dtypes=(F32, F64), values={**_VALUES, 3: "unit"}, minimum=_MINIMUM, oracle=Oracle(_SDPA, (Arg(0), Arg(1), Arg(2), Arg(3)), {"scale": 0.5})),
+    )  # fmt: skip
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
+        if len(operands) not in (3, 4):
+            raise VerifyException(f"{cls.name} takes q, k, v and optionally a mask, got {len(operands)} operands")
+        sizes = [sizes_of(operand) for operand in operands]
+        if any(len(each) != 4 for each in sizes):
+            raise VerifyException(f"{cls.name}: every operand must have rank 4, got {[len(each) for each in sizes]}")
+        (b, h, s, d), (kb, hk, t, kd), (vb, vh, vt, e), *mask = sizes
+        dtype = dtype_of(operands[0])
+        if not dtype.is_float or any(dtype_of(operand) != dtype for operand in operands[1:3]):
+            raise VerifyException(f"{cls.name}: q, k and v must have one float dtype, got {[str(dtype_of(o)) for o in operands[:3]]}")
+        pairs = {"batch of k": (kb, b), "batch of v": (vb, b), "depth of k": (kd, d), "heads of v": (vh, hk), "length of v": (vt, t)}
+        for what, (got, expected) in pairs.items():
+            if got != expected:
+                raise VerifyException(f"{cls.name}: {what} is {got}, expected {expected}")
+        if h.is_constant and hk.is_constant and (hk.value == 0 or h.value % hk.value):
+            raise VerifyException(f"{cls.name}: {h} query heads are not a multiple of {hk} key heads")
+        for axis, (got, full) in enumerate(zip(mask[0], (b, h, s, t), strict=True) if mask else ()):
+            if got.is_constant and full.is_constant and got.value not in (1, full.value):
+                raise VerifyException(f"{cls.name}: axis {axis} of the mask has size {got}, expected 1 or {full}")
+        if mask and dtype_of(operands[3]) not in (BOOL, dtype):
+            raise VerifyException(f"{cls.name}: the mask is {dtype_of(operands[3])}, expected bool or {dtype}")
+        return [tensor(dtype, (b, h, s, e))]
+
+    @property
+    def score_sizes(self) -> tuple[Size, Size, Size, Size]:
+        """(b, h, s, t)."""
+        b, h, s, _ = self.operand_sizes(0)
+        return b, h, s, self.operand_sizes(1)[2]
+
+    def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
+        q, k, v = (widened(operand) for operand in operands[:3])
+        group = q.shape[1] // max(1, k.shape[1])
+        k, v = (np.repeat(x, group, axis=1) for x in (k, v))
+        with np.errstate(all="ignore"):
+            scores = np.einsum("bhsd,bhtd->bhst", q, k) * self.attribute("scale")
+            if len(operands) == 4:
+                mask = operands[3]
+                scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + widened(mask)
+            if self.attribute("causal"):
+                scores = np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf)
+            top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+            weights = np.exp(scores - np.where(top == -np.inf, 0.0, top))
+            total = np.sum(weights, axis=-1, keepdims=True)
+            weights = weights / np.where(total == 0, 1.0, total)
+            return [rounded(np.einsum("bhst,bhte->bhse", weights, v), self.result_dtype)]
+
+    def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
+        q, k, v = (emit_in_f32(rewriter, operand) for operand in self.operands[:3])
+        sizes, dtype = self.score_sizes, dtype_of(q.type)
+        b, h, s, t = sizes
+        kv_heads = self.operand_sizes(1)[1]
+        grouped = (b, kv_heads, h // kv_heads, s) if h != kv_heads else None
+        if grouped:
+            q = Reshape.emit(rewriter, q, sizes=(*grouped, sizes_of(q.type)[3]))
+        axes = {"lhs_batch": (0, 1), "rhs_batch": (0, 1)}
+        last = 4 if grouped else 3
+        scores = DotGeneral.emit(rewriter, q, k, **axes, lhs_contract=(last,), rhs_contract=(3,))
+        if grouped:
+            scores = Reshape.emit(rewriter, scores, sizes=sizes)
+        scores = Multiply.emit(rewriter, scores, Constant.emit(rewriter, value=self.attribute("scale"), dtype=dtype, sizes=sizes))
+        weights = _softmax_or_zeros(rewriter, self._masked(rewriter, scores, dtype), dtype, sizes)
+        if grouped:
+            weights = Reshape.emit(rewriter, weights, sizes=(*grouped, t))
+        result = DotGeneral.emit(rewriter, weights, v, **axes, lhs_contract=(last,), rhs_contract=(2,))
+        if grouped:
+            result = Reshape.emit(rewriter, result, sizes=self.result_sizes)
+        return [result if dtype == self.result_dtype else Convert.emit(rewriter, result, dtype=self.result_dtype)]
+
+    def _masked(self, builder: Builder, scores: SSAValue, dtype: DType) -> SSAValue:
+        sizes = self.score_sizes
+        hidden = Constant.emit(builder, value=-math.inf, dtype=dtype, sizes=sizes)
+        if len(self.operands) == 4:
+            mask = self.operands[3] if self.operand_dtype(3).is_bool else emit_in_f32(builder, self.operands[3])
+            full = BroadcastInDim.emit(builder, mask, dimensions=(0, 1, 2, 3), sizes=sizes)
+            scores = Select.emit(builder, full, scores, hidden) if dtype_of(full.type).is_bool else Add.emit(builder, scores, full)
+        if self.attribute("causal"):
+            row, column = (Iota.emit(builder, axis=axis, sizes=sizes) for axis in (2, 3))
+            scores = Select.emit(builder, Compare.emit(builder, column, row, direction="le"), scores, hidden)
+        return scores
+
+
+def _softmax_or_zeros(builder: Builder, scores: SSAValue, dtype: DType, sizes: Sequence[Size]) -> SSAValue:
+    """softmax over the last axis; zeros where every score is −inf."""
+    kept, axis = sizes[:-1], len(sizes) - 1
+
+    def row_constant(value: float) -> SSAValue:
+        return Constant.emit(builder, value=value, dtype=dtype, sizes=kept)
+
+    top = Reduce.emit(builder, scores, axes=(axis,), kind="max")
+    is_hidden = Compare.emit(builder, top, row_constant(-math.inf), direction="eq")
+    top = Select.emit(builder, is_hidden, row_constant(0.0), top)
+    weights = Exponential.emit(builder, Subtract.emit(builder, scores, spread(builder, top, (axis,), sizes)))
+    total = Reduce.emit(builder, weights, axes=(axis,), kind="sum")
+    total = Select.emit(builder, is_hidden, row_constant(1.0), total)
+    return Divide.emit(builder, weights, spread(builder, total, (axis,), sizes))
+
+
+__all__ = ["Attention"]

@@ -1,0 +1,14 @@
+"""The dialect value that a context loads."""
+
+from xdsl.ir import Dialect
+
+from anyshape.dialects.dhlo.base import DhloOp
+from anyshape.dialects.dhlo import assembly, attention, binary, constant, contraction, gather, movement, normalization, reduction, selection, unary
+from anyshape.dialects.sizes import DimsAttr, RelationAttr
+
+OP_MODULES = (assembly, attention, binary, constant, contraction, gather, movement, normalization, reduction, selection, unary)
+"""Every module that defines ops: importing them registers the ops."""
+
+Dhlo = Dialect("dhlo", list(DhloOp.OPS.values()), [DimsAttr, RelationAttr])
+
+__all__ = ["OP_MODULES", "Dhlo"]

@@ -1,0 +1,35 @@
+"""The host program: ops, verifier, interpreter."""
+
+from anyshape.dialects.host.ops import (
+    AllocateOp,
+    ArgumentType,
+    BindOp,
+    ConstantOp,
+    DenseOp,
+    GuardAxisOp,
+    GuardOp,
+    Host,
+    LaunchOp,
+    OutputOp,
+    ProgramOp,
+    ReturnOp,
+    ViewOp,
+    root_of,
+)
+
+__all__ = [
+    "AllocateOp",
+    "ArgumentType",
+    "BindOp",
+    "ConstantOp",
+    "DenseOp",
+    "GuardAxisOp",
+    "GuardOp",
+    "Host",
+    "LaunchOp",
+    "OutputOp",
+    "ProgramOp",
+    "ReturnOp",
+    "ViewOp",
+    "root_of",
+]

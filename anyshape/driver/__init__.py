@@ -1,0 +1,1 @@
+"""From a model to a running program: the pipeline, the compilation, the report."""

@@ -1,0 +1,183 @@
+"""The state of one lowering: where ops are inserted, what is known of sizes, and the steps that many ops share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import fx
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from anyshape.dialects.dhlo import BroadcastInDim, Constant, ConstantStore, Convert, Reshape, SizeOf, Weight
+from anyshape.dialects.dhlo.base import Array, AttributeValue, DhloOp
+from anyshape.dialects.dtypes import DType
+from anyshape.dialects.sizes import dtype_of, sizes_of
+from anyshape.frontends.torch.dtypes import dtype_of_torch
+from anyshape.frontends.torch.locations import location_of
+from anyshape.frontends.torch.sizes import SizeNames
+from anyshape.symbolic import Facts, Relation, Size, SizeLike, broadcast_size
+
+Value: TypeAlias = Any
+"""What a node stands for: an SSA value, a size, a Python constant, or a sequence of these."""
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A PyTorch axis, which may be negative, counted from 0; a scalar counts as having one axis."""
+    return axis % max(rank, 1)
+
+
+class Unsupported(Exception):
+    """Raised by a lowering that cannot take this use of its op; the text says why."""
+
+
+class GraphBuilder:
+    """Builds the body of `@main`.
+
+    Attributes:
+        names: translates PyTorch's sizes.
+        facts: what is known of them; `require` adds to it.
+        store: the arrays that `dhlo.weight` ops name.
+        node: the node being lowered.
+    """
+
+    def __init__(self, block: Block, names: SizeNames, facts: Facts, store: ConstantStore) -> None:
+        self.names = names
+        self.facts = facts
+        self.store = store
+        self.node: fx.Node
+        self._builder = Builder(InsertPoint.at_end(block))
+        self._location: LocationAttr | None = None
+        self._weights: dict[str, SSAValue] = {}
+
+    def begin(self, node: fx.Node) -> None:
+        """Ops built from here on belong to `node`."""
+        self.node = node
+        self._location = location_of(node)
+
+    # -- what PyTorch says of the result ----------------------------------------------------------------------------
+
+    @property
+    def result_dtype(self) -> DType:
+        return dtype_of_torch(self.node.meta["val"].dtype)
+
+    @property
+    def result_sizes(self) -> tuple[Size, ...]:
+        return self.names.sizes(self.node.meta["val"].shape)
+
+    def argument_node(self, index: int) -> Any:
+        """Argument `index` of the node, not translated."""
+        return self.node.args[index]
+
+    def promoted_dtype(self) -> DType:
+        """The dtype to which PyTorch promotes the operands of the node, where its result is of another (a comparison)."""
+        metas = [argument.meta.get("val") if isinstance(argument, fx.Node) else argument for argument in self.node.args]
+        operands = [meta for meta in metas if isinstance(meta, torch.Tensor | int | float | bool)]
+        _, dtype = elementwise_dtypes(*operands, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
+        return dtype_of_torch(dtype)
+
+    def is_negative(self, value: int | Size, argument: int) -> bool:
+        """Whether a position is negative, by its value in the example where it is computed from sizes: export guards the sign."""
+        if isinstance(value, int):
+            return value < 0
+        symbolic = self.node.args[argument]
+        assert isinstance(symbolic, fx.Node)
+        hint = symbolic.meta["val"].node.hint
+        return hint is not None and hint < 0
+
+    # -- building ---------------------------------------------------------------------------------------------------
+
+    def emit(self, kind: type[DhloOp], /, *operands: SSAValue, **attributes: AttributeValue) -> SSAValue:
+        """A new op of one result."""
+        op = kind.build_from(*operands, location=self._location, **attributes)
+        self._builder.insert(op)
+        return op.result
+
+    def constant(self, value: float | bool, dtype: DType, sizes: Sequence[SizeLike] = ()) -> SSAValue:
+        """`value` at every point of a tensor of these sizes."""
+        typed = float(value) if dtype.is_float else bool(value) if dtype.is_bool else int(value)
+        return self.emit(Constant, value=typed, dtype=dtype, sizes=tuple(Size.of(size) for size in sizes))
+
+    def weight(self, array: Array, dtype: DType) -> SSAValue:
+        """A constant array, in the text once however often it is used."""
+        name = self.store.add(array)
+        if name not in self._weights:
+            self._weights[name] = self.emit(Weight, name=name, dtype=dtype, sizes=tuple(array.shape))
+        return self._weights[name]
+
+    def convert(self, x: SSAValue, dtype: DType) -> SSAValue:
+        return x if dtype_of(x.type) == dtype else self.emit(Convert, x, dtype=dtype)
+
+    def reshape(self, x: SSAValue, sizes: Sequence[SizeLike]) -> SSAValue:
+        """The same elements in row-major order with other sizes of the same product."""
+        target = tuple(Size.of(size) for size in sizes)
+        return x if sizes_of(x.type) == target else self.emit(Reshape, x, sizes=target)
+
+    def broadcast(self, x: SSAValue, sizes: Sequence[SizeLike]) -> SSAValue:
+        """x repeated to `sizes`, axes aligned at the last, as PyTorch and numpy broadcast."""
+        target = tuple(Size.of(size) for size in sizes)
+        source = sizes_of(x.type)
+        if source == target:
+            return x
+        first = len(target) - len(source)
+        if first < 0:
+            raise Unsupported(f"{len(source)} axes cannot be broadcast to {len(target)}")
+        return self.emit(BroadcastInDim, x, dimensions=tuple(range(first, len(target))), sizes=target)
+
+    def broadcast_together(self, *values: SSAValue) -> list[SSAValue]:
+        """All values repeated to their common sizes."""
+        sizes = self.common_sizes(*(sizes_of(value.type) for value in values))
+        return [self.broadcast(value, sizes) for value in values]
+
+    def common_sizes(self, *shapes: Sequence[Size]) -> tuple[Size, ...]:
+        """The sizes of the broadcast of tensors of these sizes."""
+        rank = max(map(len, shapes))
+        common = [Size.const(1)] * rank
+        for shape in shapes:
+            for axis, size in enumerate(shape, rank - len(shape)):
+                known = size == common[axis] or self.facts.prove(size.eq(common[axis])) is True
+                common[axis] = common[axis] if known else broadcast_size(common[axis], size)
+        return tuple(common)
+
+    def operand(self, value: Value, dtype: DType, sizes: Sequence[SizeLike] = ()) -> SSAValue:
+        """A tensor converted to `dtype`, or a Python number as a constant of that dtype and these sizes."""
+        if isinstance(value, SSAValue):
+            return self.convert(value, dtype)
+        if isinstance(value, Size):
+            return self.convert(self.emit(SizeOf, size=value), dtype)
+        if not isinstance(value, int | float | bool):
+            raise Unsupported(f"{value!r} cannot be an element of a tensor")
+        return self.constant(value, dtype, sizes)
+
+    # -- facts ------------------------------------------------------------------------------------------------------
+
+    def require(self, relation: Relation, what: str) -> None:
+        """The program is defined only where `relation` holds: it becomes a fact, checked when the program is called."""
+        proved = self.facts.prove(relation)
+        if proved is False:
+            raise Unsupported(f"{what}: {relation} never holds")
+        if proved is None:
+            self.facts.assume(relation)
+
+
+
+Lowering: TypeAlias = Callable[..., Value]
+LOWERINGS: dict[str, Lowering] = {}
+"""The lowering of each ATen overload: `lowering(builder, *arguments, **keywords)` gives what the node stands for."""
+
+
+def lowers(*overloads: str) -> Callable[[Lowering], Lowering]:
+    """Registers a function as the lowering of these overloads (`"aten.view.default"`)."""
+
+    def register(lowering: Lowering) -> Lowering:
+        for overload in overloads:
+            if overload in LOWERINGS:
+                raise ValueError(f"{overload} already has a lowering")
+            LOWERINGS[overload] = lowering
+        return lowering
+
+    return register

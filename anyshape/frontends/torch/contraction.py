@@ -1,0 +1,202 @@
+"""ATen products: linear layers, matrix products, attention, convolution of patches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod, sqrt
+
+from xdsl.ir import SSAValue
+
+from anyshape.dialects.dhlo import Add, Attention, DotGeneral, Multiply
+from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
+from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value, lowers
+from anyshape.frontends.torch.movement import sliced, transposed
+from anyshape.symbolic import Size
+
+
+def product(
+    builder: GraphBuilder,
+    lhs: SSAValue,
+    rhs: SSAValue,
+    contract: tuple[int, int],
+    batch: Sequence[int] = (),
+) -> SSAValue:
+    """Σ over one axis of each, after common leading batch axes; sizes: batch, rest of lhs, rest of rhs."""
+    return builder.emit(
+        DotGeneral,
+        lhs,
+        rhs,
+        lhs_batch=tuple(batch),
+        rhs_batch=tuple(batch),
+        lhs_contract=(contract[0],),
+        rhs_contract=(contract[1],),
+    )
+
+
+def plus(builder: GraphBuilder, x: SSAValue, bias: Value) -> SSAValue:
+    if bias is None:
+        return x
+    return builder.emit(Add, x, builder.broadcast(builder.convert(bias, dtype_of(x.type)), sizes_of(x.type)))
+
+
+def times(builder: GraphBuilder, x: SSAValue, factor: Value) -> SSAValue:
+    if isinstance(factor, int | float) and factor == 1:
+        return x
+    dtype, sizes = dtype_of(x.type), sizes_of(x.type)
+    return builder.emit(Multiply, x, builder.broadcast(builder.operand(factor, dtype, sizes), sizes))
+
+
+@lowers("aten.linear.default")
+def lower_linear(builder: GraphBuilder, x: SSAValue, weight: SSAValue, bias: Value = None) -> SSAValue:
+    """x · weightᵀ + bias"""
+    result = product(builder, x, weight, (rank_of(x.type) - 1, rank_of(weight.type) - 1))
+    return plus(builder, result, bias)
+
+
+@lowers("aten.mm.default")
+def lower_mm(builder: GraphBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return product(builder, lhs, rhs, (1, 0))
+
+
+@lowers("aten.bmm.default")
+def lower_bmm(builder: GraphBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return product(builder, lhs, rhs, (2, 1), batch=(0,))
+
+
+@lowers("aten.addmm.default")
+def lower_addmm(
+    builder: GraphBuilder, bias: SSAValue, lhs: SSAValue, rhs: SSAValue, *, beta: Value = 1, alpha: Value = 1
+) -> SSAValue:
+    """beta·bias + alpha·(lhs · rhs)"""
+    return plus(builder, times(builder, lower_mm(builder, lhs, rhs), alpha), times(builder, bias, beta))
+
+
+@lowers("aten.baddbmm.default")
+def lower_baddbmm(
+    builder: GraphBuilder, bias: SSAValue, lhs: SSAValue, rhs: SSAValue, *, beta: Value = 1, alpha: Value = 1
+) -> SSAValue:
+    """beta·bias + alpha·(lhs · rhs), a matrix product for each index of the first axis"""
+    return plus(builder, times(builder, lower_bmm(builder, lhs, rhs), alpha), times(builder, bias, beta))
+
+
+@lowers("aten.mv.default", "aten.dot.default")
+def lower_mv(builder: GraphBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return product(builder, lhs, rhs, (rank_of(lhs.type) - 1, 0))
+
+
+@lowers("aten.matmul.default")
+def lower_matmul(builder: GraphBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """Σ_k lhs[…, i, k] · rhs[…, k, j]; a vector on a side has no axis there in the result"""
+    left, right = rank_of(lhs.type), rank_of(rhs.type)
+    if right <= 2:
+        return product(builder, lhs, rhs, (left - 1, 0 if right == 1 else right - 2))
+    if left == 1:
+        lhs = builder.reshape(lhs, (1, *sizes_of(lhs.type)))
+    lhs_sizes, rhs_sizes = sizes_of(lhs.type), sizes_of(rhs.type)
+    batch = builder.common_sizes(lhs_sizes[:-2], rhs_sizes[:-2])
+    rank = len(batch)
+    lhs = builder.broadcast(lhs, (*batch, *lhs_sizes[-2:]))
+    rhs = builder.broadcast(rhs, (*batch, *rhs_sizes[-2:]))
+    result = product(builder, lhs, rhs, (rank + 1, rank), batch=range(rank))
+    return builder.reshape(result, builder.result_sizes) if left == 1 else result
+
+
+# -- attention -------------------------------------------------------------------------------------------------------
+
+
+@lowers("aten.scaled_dot_product_attention.default")
+def lower_attention(
+    builder: GraphBuilder,
+    query: SSAValue,
+    key: SSAValue,
+    value: SSAValue,
+    attn_mask: Value = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: Value = None,
+    enable_gqa: bool = False,
+) -> SSAValue:
+    """softmax(scale · q · kᵀ + mask) · v; with `enable_gqa`, each head of k and v serves several of q"""
+    if dropout_p != 0:
+        raise Unsupported("attention with dropout is random; call module.eval()")
+    width = sizes_of(query.type)[-1]
+    if scale is None:
+        if not width.is_constant:
+            raise Unsupported(f"the scale 1/sqrt({width}) depends on a size")
+        scale = 1.0 / sqrt(width.value)
+    if not isinstance(scale, int | float):
+        raise Unsupported(f"the scale {scale!r} is no constant")
+    batch = builder.common_sizes(*(sizes_of(x.type)[:-3] for x in (query, key, value)))
+    heads = [Size.const(1) if rank_of(x.type) < 3 else sizes_of(x.type)[-3] for x in (query, key, value)]
+    if not enable_gqa:
+        heads = list(builder.common_sizes(*((count,) for count in heads))) * 3
+    operands = [
+        _four_axes(builder, builder.broadcast(x, (*batch, count, *sizes_of(x.type)[-2:])))
+        for x, count in zip((query, key, value), heads, strict=True)
+    ]
+    if attn_mask is not None:
+        dtype = dtype_of(attn_mask.type)
+        mask = attn_mask if dtype.is_bool else builder.convert(attn_mask, dtype_of(query.type))
+        operands.append(_mask_of_four_axes(builder, mask, batch))
+    result = builder.emit(Attention, *operands, scale=float(scale), causal=bool(is_causal))
+    return builder.reshape(result, builder.result_sizes)
+
+
+def _four_axes(builder: GraphBuilder, x: SSAValue) -> SSAValue:
+    """[…, h, s, d] -> [b, h, s, d], b the product of the axes in front"""
+    sizes = sizes_of(x.type)
+    return builder.reshape(x, (numel(sizes[:-3]), *sizes[-3:]))
+
+
+def _mask_of_four_axes(builder: GraphBuilder, mask: SSAValue, batch: Sequence[Size]) -> SSAValue:
+    """A mask of the same elements with four axes; its axes of size 1 stay so, unless several batch axes become one."""
+    sizes = sizes_of(mask.type)
+    full = (*(Size.const(1),) * (4 - len(sizes)), *sizes)
+    if len(batch) > 1:
+        full = (*batch, *full[-3:])
+        mask = builder.broadcast(mask, full)
+    return _four_axes(builder, builder.reshape(mask, full))
+
+
+# -- convolution of patches ------------------------------------------------------------------------------------------
+
+
+@lowers("aten.convolution.default")
+def lower_convolution(
+    builder: GraphBuilder,
+    x: SSAValue,
+    weight: SSAValue,
+    bias: Value,
+    stride: Sequence[int],
+    padding: Sequence[Value],
+    dilation: Sequence[int],
+    transposed_: bool,
+    _output_padding: Sequence[int],
+    groups: int,
+) -> SSAValue:
+    """A convolution whose windows are disjoint, as in patch embeddings: windows become rows of a matrix product.
+
+    [b, c, H, W] -> [b, c, h, p, w, q] -> [b, h, w, c, p, q] · [o, c, p, q] -> [b, h, w, o] -> [b, o, h, w]
+    """
+    kernel = [size.constant_or(0) for size in sizes_of(weight.type)[2:]]
+    spatial = len(kernel)
+    disjoint = list(stride) == kernel and not any(padding) and all(d == 1 for d in dilation)
+    if not disjoint or transposed_ or groups != 1 or rank_of(x.type) != spatial + 2:
+        raise Unsupported("a convolution whose windows overlap or are padded")
+    batch, channels = sizes_of(x.type)[:2]
+    counts = builder.result_sizes[2:]
+    for axis, (count, extent) in enumerate(zip(counts, kernel, strict=True), 2):
+        x = sliced(builder, x, axis, 0, count * extent)
+    split = [size for pair in zip(counts, kernel, strict=True) for size in pair]
+    windows = builder.reshape(x, (batch, channels, *split))
+    places = range(2, 2 + 2 * spatial, 2)
+    order = (0, *places, 1, *(place + 1 for place in places))
+    depth = channels * prod(kernel)
+    rows = builder.reshape(transposed(builder, windows, order), (batch, *counts, depth))
+    filters = sizes_of(weight.type)[0]
+    result = product(builder, rows, builder.reshape(weight, (filters, numel(sizes_of(weight.type)[1:]))), (spatial + 1, 1))
+    return transposed(builder, plus(builder, result, bias), (0, spatial + 1, *range(1, spatial + 1)))
+
+
+__all__ = ["plus", "product", "times"]

@@ -1,0 +1,113 @@
+"""ATen ops that make tensors from sizes and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from anyshape.dialects.dhlo import Add, Compare, Iota, Multiply, Select
+from anyshape.dialects.dtypes import I64, DType
+from anyshape.dialects.sizes import dtype_of, sizes_of
+from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value, lowers
+from anyshape.symbolic import Size
+
+
+def filled(builder: GraphBuilder, value: Value) -> SSAValue:
+    """`value`, a number or a size, at every point of the result."""
+    sizes = builder.result_sizes
+    return builder.broadcast(builder.operand(value, builder.result_dtype, sizes), sizes)
+
+
+@lowers("aten.full.default", "aten.full_like.default", "aten.new_full.default")
+def lower_full(builder: GraphBuilder, _like: Value, value: Value, *more: Value, **_: Value) -> SSAValue:
+    """Every overload passes the value last among its positional arguments."""
+    return filled(builder, more[-1] if more else value)
+
+
+@lowers("aten.scalar_tensor.default")
+def lower_scalar_tensor(builder: GraphBuilder, value: Value, **_: Value) -> SSAValue:
+    return filled(builder, value)
+
+
+@lowers(
+    "aten.empty.memory_format",
+    "aten.empty_like.default",
+    "aten.new_empty.default",
+    "aten.new_zeros.default",
+    "aten.zeros.default",
+    "aten.zeros_like.default",
+)
+def lower_zeros(builder: GraphBuilder, *_: Value, **__: Value) -> SSAValue:
+    """Zeros; memory that is not initialised in PyTorch is zero here."""
+    return filled(builder, 0)
+
+
+@lowers("aten.new_ones.default", "aten.ones.default", "aten.ones_like.default")
+def lower_ones(builder: GraphBuilder, *_: Value, **__: Value) -> SSAValue:
+    return filled(builder, 1)
+
+
+@lowers("aten.fill.Scalar", "aten.fill.Tensor")
+def lower_fill(builder: GraphBuilder, _like: SSAValue, value: Value) -> SSAValue:
+    return filled(builder, value)
+
+
+@lowers("aten.arange.default")
+def lower_arange(builder: GraphBuilder, end: Value, **_: Value) -> SSAValue:
+    return lower_arange_step(builder, 0, end)
+
+
+@lowers("aten.arange.start")
+def lower_arange_start(builder: GraphBuilder, start: Value, end: Value, **_: Value) -> SSAValue:
+    return lower_arange_step(builder, start, end)
+
+
+@lowers("aten.arange.start_step")
+def lower_arange_step(builder: GraphBuilder, start: Value, end: Value, step: Value = 1, **_: Value) -> SSAValue:
+    """start + step·i for i in [0, ceil((end − start) / step)); the number of elements is known from the export."""
+    dtype = builder.result_dtype
+    (size,) = sizes = builder.result_sizes
+    if isinstance(start, Size | int) and isinstance(end, Size | int) and step == 1:
+        builder.require(Size.of(start).le(end), "arange")
+        size = Size.of(end) - start
+        sizes = (size,)
+    positions = builder.convert(builder.emit(Iota, axis=0, dtype=I64, sizes=sizes), dtype)
+    if step != 1:
+        positions = builder.emit(Multiply, positions, _spread(builder, step, dtype, sizes))
+    if start != 0:
+        positions = builder.emit(Add, positions, _spread(builder, start, dtype, sizes))
+    return positions
+
+
+def _spread(builder: GraphBuilder, value: Value, dtype: DType, sizes: Sequence[Size]) -> SSAValue:
+    return builder.broadcast(builder.operand(value, dtype, sizes), sizes)
+
+
+def triangle(builder: GraphBuilder, direction: str, diagonal: int, sizes: Sequence[Size]) -> SSAValue:
+    """bool[…, i, j] = (j − i) ∘ diagonal"""
+    row = builder.emit(Iota, axis=len(sizes) - 2, dtype=I64, sizes=tuple(sizes))
+    column = builder.emit(Iota, axis=len(sizes) - 1, dtype=I64, sizes=tuple(sizes))
+    if diagonal != 0:
+        row = builder.emit(Add, row, builder.constant(diagonal, I64, sizes))
+    return builder.emit(Compare, column, row, direction=direction)
+
+
+def _masked_triangle(builder: GraphBuilder, x: SSAValue, direction: str, diagonal: Value) -> SSAValue:
+    if not isinstance(diagonal, int):
+        raise Unsupported("the diagonal of a triangle must be a constant")
+    sizes = sizes_of(x.type)
+    inside = triangle(builder, direction, diagonal, sizes)
+    return builder.emit(Select, inside, x, builder.constant(0, dtype_of(x.type), sizes))
+
+
+@lowers("aten.tril.default")
+def lower_tril(builder: GraphBuilder, x: SSAValue, diagonal: Value = 0) -> SSAValue:
+    """x where j − i ≤ diagonal, else 0"""
+    return _masked_triangle(builder, x, "le", diagonal)
+
+
+@lowers("aten.triu.default")
+def lower_triu(builder: GraphBuilder, x: SSAValue, diagonal: Value = 0) -> SSAValue:
+    """x where j − i ≥ diagonal, else 0"""
+    return _masked_triangle(builder, x, "ge", diagonal)

@@ -1,0 +1,57 @@
+"""PyTorch dtypes as `DType`, and tensors as numpy arrays without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from anyshape.dialects import dtypes
+from anyshape.dialects.dhlo.base import Array
+from anyshape.dialects.dtypes import DType
+from anyshape.support.errors import DtypeError
+
+_BY_TORCH: Mapping[torch.dtype, DType] = {
+    torch.bool: dtypes.BOOL,
+    torch.int8: dtypes.I8,
+    torch.uint8: dtypes.U8,
+    torch.int16: dtypes.I16,
+    torch.int32: dtypes.I32,
+    torch.int64: dtypes.I64,
+    torch.float16: dtypes.F16,
+    torch.bfloat16: dtypes.BF16,
+    torch.float32: dtypes.F32,
+    torch.float64: dtypes.F64,
+}
+_BY_DTYPE: Mapping[DType, torch.dtype] = {dtype: key for key, dtype in _BY_TORCH.items()}
+
+
+def dtype_of_torch(dtype: torch.dtype) -> DType:
+    """Raises DtypeError for a dtype that tensors cannot have here (complex, quantised, float8)."""
+    found = _BY_TORCH.get(dtype)
+    if found is None:
+        raise DtypeError(
+            "tensors cannot have this element type", got=dtype, expected=", ".join(str(key) for key in _BY_TORCH)
+        )
+    return found
+
+
+def torch_of_dtype(dtype: DType) -> torch.dtype:
+    return _BY_DTYPE[dtype]
+
+
+def array_of_tensor(tensor: torch.Tensor) -> Array:
+    """The tensor's elements as a numpy array; shares its memory when it is dense and on the CPU."""
+    dense = tensor.detach().cpu().contiguous()
+    if dense.dtype == torch.bfloat16:
+        return dense.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+    return dense.numpy()
+
+
+def tensor_of_array(array: Array) -> torch.Tensor:
+    """The inverse of `array_of_tensor`."""
+    if array.dtype == np.dtype(ml_dtypes.bfloat16):
+        return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(array)

@@ -1,0 +1,284 @@
+"""A PyTorch module as a `dhlo` graph: capture, then one lowering for each ATen node."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.export import Dim, ExportedProgram
+from torch.export.dynamic_shapes import _combine_args, _tree_map_with_path  # pyright: ignore[reportPrivateUsage]
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    InputSpec as TorchInputSpec,
+    OutputKind,
+    TensorArgument,
+)
+from torch.utils import _pytree as pytree
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from anyshape.dialects.dhlo import ConstantStore
+from anyshape.dialects.dhlo.base import function_type
+from anyshape.dialects.dhlo.graph import set_facts
+from anyshape.dialects.sizes import tensor
+from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value
+from anyshape.frontends.torch.capture import Capture, DynamicShapes, capture
+from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
+from anyshape.frontends.torch.examples import path_name
+from anyshape.frontends.torch.guards import assume_all, guard_relations, range_relations
+from anyshape.frontends.torch.locations import source_line
+from anyshape.frontends.torch.lowering import find_lowering
+from anyshape.frontends.torch.probes import branch_relations
+from anyshape.frontends.torch.program import (
+    CallAdaptor,
+    FromConstant,
+    FromInput,
+    FromResult,
+    FromSize,
+    ImportedProgram,
+    InputSpec,
+    OutputSource,
+)
+from anyshape.frontends.torch.sizes import SizeNames, shape_environment
+from anyshape.support.errors import DtypeError, UnsupportedOp, UnsupportedOps
+from anyshape.support.options import Options
+from anyshape.symbolic import Facts, Size
+
+
+def import_module(
+    module: nn.Module,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: DynamicShapes = "all",
+    options: Options | None = None,
+) -> ImportedProgram:
+    """Capture `module` as called with the example arguments.
+
+    Args:
+        module: the model, in the mode (train or eval) in which it is to be compiled.
+        args: example arguments by position; tensors may be nested in tuples, lists, dicts and registered dataclasses.
+        kwargs: example arguments by name.
+        dynamic_shapes: `"all"` makes every axis of every input free that the model allows, sizes 0 and 1 included, whatever the
+            example's sizes are; None makes every size that of the example; anything else is passed to `torch.export.export`.
+        options: with `verify`, the graph is verified before it is returned.
+
+    Raises:
+        ExportError: PyTorch cannot capture the module.
+        UnsupportedOps: it can, and the graph uses ops that have no lowering; all of them are listed.
+    """
+    example_kwargs = dict(kwargs or {})
+    captured = capture(module, args, example_kwargs, dynamic_shapes)
+    preferred = {}
+    if dynamic_shapes is not None and dynamic_shapes != "all":
+        preferred = _given_names(module, args, example_kwargs, dynamic_shapes)
+    importer = _Importer(module, captured, preferred)
+    program = importer.run()
+    if options is not None and options.verify:
+        program.module.verify()
+    return program
+
+
+def _given_names(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> dict[tuple[int, int], str]:
+    """(id of an example tensor, axis) -> the name of the `Dim` that the caller put there."""
+    found: dict[tuple[int, int], str] = {}
+
+    def visit(_path: Any, leaf: Any, shape: Any) -> None:
+        if not isinstance(leaf, torch.Tensor) or shape is None:
+            return
+        axes = shape.items() if isinstance(shape, Mapping) else enumerate(shape)
+        for axis, dim in axes:
+            if type(dim) is Dim:
+                found[id(leaf), axis] = dim.__name__
+
+    _tree_map_with_path(visit, _combine_args(module, args, kwargs), dynamic_shapes)
+    return found
+
+
+@dataclass
+class _Importer:
+    """One import. `values` maps nodes to what they stand for; a node in `failed` could not be lowered."""
+
+    module: nn.Module
+    captured: Capture
+    given_names: Mapping[tuple[int, int], str]
+    values: dict[fx.Node, Value] = field(default_factory=dict[fx.Node, Value])
+    failed: set[fx.Node] = field(default_factory=set[fx.Node])
+    unsupported: list[UnsupportedOp] = field(default_factory=list[UnsupportedOp])
+
+    def run(self) -> ImportedProgram:
+        program = self.captured.program
+        nodes = list(program.graph.nodes)
+        environment = shape_environment(node.meta.get("val") for node in nodes)
+        names = SizeNames(environment, self._preferred(program))
+        inputs, constants, leaf_names = self._inputs(program, names)
+        block = Block(arg_types=[tensor(spec.dtype, spec.sizes) for spec in inputs])
+        facts = Facts()
+        for symbol in dict.fromkeys(name for spec in inputs for size in spec.sizes for name in sorted(size.symbols)):
+            facts.declare(symbol, lo=0)
+        assume_all(facts, guard_relations(environment, names))
+        assume_all(facts, range_relations(program, names))
+        assume_all(facts, branch_relations(self.module, self.captured, inputs, names, facts))
+        store = ConstantStore()
+        builder = GraphBuilder(block, names, facts, store)
+        self._bind_placeholders(program, builder, block)
+        for node in nodes:
+            if node.op not in ("placeholder", "output"):
+                self._lower(builder, node)
+        results, outputs = self._outputs(program, builder, block)
+        if self.unsupported:
+            raise UnsupportedOps(self.unsupported)
+        module = _module_of(block, results, facts)
+        signature = inspect.signature(self.module.forward)
+        in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+        assert in_spec is not None and out_spec is not None
+        adaptor = CallAdaptor(inputs, constants, outputs, in_spec, out_spec, signature, leaf_names)
+        return ImportedProgram(module, store, adaptor, self.captured.seconds)
+
+    # -- inputs -----------------------------------------------------------------------------------------------------
+
+    def _preferred(self, program: ExportedProgram) -> dict[Any, str]:
+        """Symbols whose axis the caller named."""
+        preferred: dict[Any, str] = {}
+        for leaf, (_, node) in enumerate(_user_inputs(program)):
+            value = node.meta.get("val")
+            example = self.captured.examples[leaf]
+            if isinstance(value, torch.Tensor):
+                for axis, size in enumerate(value.shape):
+                    name = self.given_names.get((id(example), axis))
+                    if name is not None and isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                        preferred.setdefault(size.node.expr, name)
+        return preferred
+
+    def _inputs(
+        self, program: ExportedProgram, names: SizeNames
+    ) -> tuple[tuple[InputSpec, ...], dict[int, object], tuple[str, ...]]:
+        in_spec = program.call_spec.in_spec
+        assert in_spec is not None
+        tree = pytree.tree_unflatten(list(self.captured.examples), in_spec)
+        leaf_names = tuple(path_name(path) for path, _ in pytree.tree_flatten_with_path(tree)[0])
+        inputs: list[InputSpec] = []
+        constants: dict[int, object] = {}
+        for leaf, (spec, node) in enumerate(_user_inputs(program)):
+            if isinstance(spec.arg, TensorArgument):
+                value = node.meta["val"]
+                inputs.append(InputSpec(leaf_names[leaf], dtype_of_torch(value.dtype), names.sizes(value.shape), leaf))
+            else:
+                constants[leaf] = spec.arg.value if isinstance(spec.arg, ConstantArgument) else self.captured.examples[leaf]
+        return tuple(inputs), constants, leaf_names
+
+    def _bind_placeholders(self, program: ExportedProgram, builder: GraphBuilder, block: Block) -> None:
+        arguments = iter(block.args)
+        for spec, node in zip(program.graph_signature.input_specs, _placeholders(program), strict=True):
+            builder.begin(node)
+            if spec.kind == InputKind.USER_INPUT:
+                if isinstance(spec.arg, TensorArgument):
+                    value = next(arguments)
+                    value.name_hint = _name_hint(node)
+                    self.values[node] = value
+                else:
+                    self.values[node] = node.meta.get("val")
+            elif not node.users:
+                continue
+            elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                self._bind_weight(program, builder, spec, node)
+            else:
+                self._fail(node, f"{spec.kind.name.lower()} input", "only tensors can be inputs and constants of a program")
+
+    def _bind_weight(
+        self, program: ExportedProgram, builder: GraphBuilder, spec: TorchInputSpec, node: fx.Node
+    ) -> None:
+        assert spec.target is not None
+        held: Any = program.state_dict.get(spec.target)
+        value = program.constants[spec.target] if held is None else held
+        try:
+            self.values[node] = builder.weight(array_of_tensor(value), dtype_of_torch(value.dtype))
+        except DtypeError as error:
+            self._fail(node, spec.target, str(error))
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def _lower(self, builder: GraphBuilder, node: fx.Node) -> None:
+        lowering = find_lowering(node)
+        if lowering is None:
+            self._fail(node, str(node.target), "there is no lowering for this op")
+            return
+        if not self.failed.isdisjoint(node.all_input_nodes):
+            self.failed.add(node)
+            return
+        builder.begin(node)
+        args = fx.node.map_arg(node.args, self.values.__getitem__)
+        kwargs = fx.node.map_arg(node.kwargs, self.values.__getitem__)
+        try:
+            self.values[node] = lowering(builder, *args, **kwargs)
+        except (Unsupported, DtypeError, VerifyException) as error:
+            self._fail(node, str(node.target), str(error))
+
+    def _fail(self, node: fx.Node, name: str, reason: str) -> None:
+        self.failed.add(node)
+        self.unsupported.append(UnsupportedOp(name, reason, source_line(node)))
+
+    # -- outputs ----------------------------------------------------------------------------------------------------
+
+    def _outputs(
+        self, program: ExportedProgram, builder: GraphBuilder, block: Block
+    ) -> tuple[list[SSAValue], tuple[OutputSource, ...]]:
+        (output,) = (node for node in program.graph.nodes if node.op == "output")
+        results: list[SSAValue] = []
+        sources: list[OutputSource] = []
+        for spec, value in zip(program.graph_signature.output_specs, output.args[0], strict=True):
+            if spec.kind != OutputKind.USER_OUTPUT:
+                kind = spec.kind.name.lower().replace("_", " ")
+                self.unsupported.append(UnsupportedOp(kind, f"the model writes to {spec.target} in place"))
+            elif not isinstance(value, fx.Node):
+                sources.append(FromConstant(value))
+            elif value not in self.failed:
+                sources.append(_output_source(self.values[value], results, block))
+        return results, tuple(sources)
+
+
+def _output_source(value: Value, results: list[SSAValue], block: Block) -> OutputSource:
+    """Where an output comes from; a value that is returned twice is one result."""
+    if isinstance(value, Size):
+        return FromConstant(value.value) if value.is_constant else FromSize(value)
+    if not isinstance(value, SSAValue):
+        return FromConstant(value)
+    if value in block.args:
+        return FromInput(block.args.index(value))
+    if value not in results:
+        results.append(value)
+    return FromResult(results.index(value))
+
+
+def _placeholders(program: ExportedProgram) -> list[fx.Node]:
+    return [node for node in program.graph.nodes if node.op == "placeholder"]
+
+
+def _user_inputs(program: ExportedProgram) -> list[tuple[TorchInputSpec, fx.Node]]:
+    """The leaves of a call, in order."""
+    pairs = zip(program.graph_signature.input_specs, _placeholders(program), strict=True)
+    return [(spec, node) for spec, node in pairs if spec.kind == InputKind.USER_INPUT]
+
+
+def _name_hint(node: fx.Node) -> str | None:
+    return node.name if SSAValue.is_valid_name(node.name) else None
+
+
+def _module_of(block: Block, results: Sequence[SSAValue], facts: Facts) -> ModuleOp:
+    block.add_op(ReturnOp(*results))
+    type = function_type([argument.type for argument in block.args], [value.type for value in results])
+    function = FuncOp("main", type, Region(block))
+    set_facts(function, facts)
+    return ModuleOp([function])
+
+
+__all__ = ["import_module"]

@@ -1,0 +1,36 @@
+"""Where in the user's program a node comes from."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import fx
+from xdsl.dialects.builtin import FileLineColLoc, NameLoc, UnknownLoc
+from xdsl.dialects.builtin import IntAttr, LocationAttr, StringAttr
+
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
+_TORCH = str(Path(torch.__file__).parent)
+
+
+@cache
+def _innermost(stack_trace: str) -> tuple[str, int] | None:
+    """File and line of the innermost frame outside PyTorch."""
+    frames = [(match["file"], int(match["line"])) for match in _FRAME.finditer(stack_trace)]
+    own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    return own[-1] if own else None
+
+
+def source_line(node: fx.Node) -> str | None:
+    """`file:line` of the innermost frame of the user's program, where PyTorch recorded one."""
+    found = _innermost(node.meta.get("stack_trace") or "")
+    return None if found is None else f"{found[0]}:{found[1]}"
+
+
+def location_of(node: fx.Node) -> LocationAttr:
+    """The node's name over its source line: `loc("linear_3"("model.py":12:0))`."""
+    found = _innermost(node.meta.get("stack_trace") or "")
+    inner = UnknownLoc() if found is None else FileLineColLoc(StringAttr(found[0]), IntAttr(found[1]), IntAttr(0))
+    return NameLoc(StringAttr(node.name), inner)

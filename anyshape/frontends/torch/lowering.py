@@ -1,0 +1,80 @@
+"""Finds the lowering of a node: registered functions, ops that match one to one, arithmetic on sizes."""
+
+from __future__ import annotations
+
+import operator
+from functools import cache
+
+import torch
+from torch import fx
+from xdsl.ir import SSAValue
+
+from anyshape.dialects.dhlo.base import DhloOp, Elementwise
+from anyshape.frontends.torch import (  # noqa: F401  (importing them fills the table)
+    contraction,
+    creation,
+    elementwise,
+    indexing,
+    movement,
+    reductions,
+)
+from anyshape.frontends.torch.builder import LOWERINGS, GraphBuilder, Lowering, Value
+
+IGNORED = (
+    "aten._assert_async.msg",
+    "aten._assert_scalar.default",
+    "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range.default",
+    "aten.sym_constrain_range_for_size.default",
+)
+"""Checks: those on sizes are among the guards of the export, those on dtypes hold by construction."""
+
+
+def find_lowering(node: fx.Node) -> Lowering | None:
+    """The lowering of a node, or None when there is none."""
+    value = node.meta.get("val")
+    if isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool) and node.op == "call_function":
+        return _lower_size
+    if node.target is operator.getitem:
+        return _lower_getitem
+    name = str(node.target)
+    if name in IGNORED:
+        return _lower_nothing
+    if name in LOWERINGS:
+        return LOWERINGS[name]
+    # The overloads for a number on the right promote and compute as those for a tensor.
+    kind = _one_to_one().get(name.replace(".Scalar", ".Tensor"))
+    return None if kind is None else _elementwise(kind)
+
+
+@cache
+def _one_to_one() -> dict[str, type[DhloOp]]:
+    """ATen overloads that op classes name in their headers."""
+    return {overload: kind for kind in DhloOp.OPS.values() for overload in kind.ATEN if issubclass(kind, Elementwise)}
+
+
+def _lower_size(builder: GraphBuilder, *_args: Value, **_kwargs: Value) -> Value:
+    """A size, or what is computed from sizes alone: PyTorch knows its expression."""
+    value = builder.node.meta["val"]
+    return builder.names.size(value) if isinstance(value, torch.SymInt) else value
+
+
+def _lower_getitem(_builder: GraphBuilder, values: Value, index: int) -> Value:
+    return values[index]
+
+
+def _lower_nothing(_builder: GraphBuilder, *_args: Value, **_kwargs: Value) -> None:
+    return None
+
+
+def _elementwise(kind: type[DhloOp]) -> Lowering:
+    """Operands promoted, then repeated to the result's sizes, then the op."""
+
+    def lower(builder: GraphBuilder, *operands: Value, **_kwargs: Value) -> SSAValue:
+        result = builder.result_dtype
+        dtype = builder.promoted_dtype() if result.is_bool else result
+        sizes = builder.result_sizes
+        values = [builder.broadcast(builder.operand(operand, dtype, sizes), sizes) for operand in operands]
+        return builder.convert(builder.emit(kind, *values), result)
+
+    return lower

@@ -1,0 +1,133 @@
+"""Whether a graph is the model at sizes for which export did not ask: decided by running both once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from anyshape.frontends.torch.capture import Capture
+from anyshape.frontends.torch.examples import resized
+from anyshape.frontends.torch.program import InputSpec
+from anyshape.frontends.torch.sizes import SizeNames
+from anyshape.symbolic import Facts, Relation, Size, SizeError
+
+_CALL_ERRORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
+
+_TOLERANCE = 1e-3
+"""Relative to the largest output: far above rounding, far below another computation."""
+
+
+def branch_relations(
+    module: nn.Module,
+    captured: Capture,
+    inputs: Sequence[InputSpec],
+    names: SizeNames,
+    facts: Facts,
+) -> Iterator[Relation]:
+    """The conditions that the model's code asked for, that export answered without a guard, and that matter.
+
+    A condition that is broken at size 0 or 1 matters unless module and graph agree there: many models ask such questions only
+    to pick a faster way to the same values.
+    """
+    program, examples = captured.program, captured.examples
+    seen: set[Relation] = set()
+    for branch in captured.branches:
+        relation = names.relation(branch.condition)
+        if relation is None or relation in seen or facts.prove(relation) is not None:
+            continue
+        seen.add(relation)
+        for value in _breaking_values(relation, examples, inputs):
+            leaves = resized_examples(examples, inputs, {**example_sizes(examples, inputs), **value})
+            if not _agree(module, program, leaves):
+                yield _exclude(relation, value)
+
+
+def _breaking_values(
+    relation: Relation, examples: Sequence[Any], inputs: Sequence[InputSpec]
+) -> list[dict[str, int]]:
+    """The sizes 0 and 1 of the relation's symbols at which it does not hold, while the others are as in the example."""
+    usual = example_sizes(examples, inputs)
+    found: list[dict[str, int]] = []
+    for value in (1, 0):
+        values = dict.fromkeys(sorted(relation.symbols & usual.keys()), value)
+        try:
+            if not relation.evaluate({**usual, **values}):
+                found.append(values)
+        except SizeError:
+            continue
+    return found
+
+
+def _exclude(relation: Relation, values: Mapping[str, int]) -> Relation:
+    """No more than the sizes that failed where they are those of one symbol, else all where the condition does not hold."""
+    if len(values) != 1:
+        return relation
+    ((symbol, value),) = values.items()
+    return Size.symbol(symbol).ne(value)
+
+
+def example_sizes(examples: Sequence[Any], inputs: Sequence[InputSpec]) -> dict[str, int]:
+    """The size of every symbol in the example inputs."""
+    values: dict[str, int] = {}
+    for spec in inputs:
+        for size, extent in zip(spec.sizes, examples[spec.leaf].shape, strict=True):
+            atom = size.as_atom()
+            if atom is not None and atom.kind == "symbol":
+                values.setdefault(atom.name, int(extent))
+    return values
+
+
+def resized_examples(
+    examples: Sequence[Any], inputs: Sequence[InputSpec], values: Mapping[str, int]
+) -> list[Any]:
+    """The example leaves with the sizes that the symbols give."""
+    leaves = list(examples)
+    for spec in inputs:
+        leaves[spec.leaf] = resized(leaves[spec.leaf], [size.evaluate(values) for size in spec.sizes])
+    return leaves
+
+
+def _agree(module: nn.Module, program: ExportedProgram, leaves: Sequence[Any]) -> bool:
+    """Whether the graph gives what the module gives; where the module itself fails, there is nothing to differ from."""
+    in_spec = program.call_spec.in_spec
+    assert in_spec is not None
+    args, kwargs = pytree.tree_unflatten(list(leaves), in_spec)
+    with torch.no_grad():
+        try:
+            expected = pytree.tree_leaves(module(*args, **kwargs))
+        except _CALL_ERRORS:
+            return True
+        try:
+            got = _run(program, leaves)
+        except _CALL_ERRORS:
+            return False
+    return len(expected) == len(got) and all(_close(a, b) for a, b in zip(got, expected, strict=True))
+
+
+def _run(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
+    """The graph without its guards: those are what is in question."""
+    held = [
+        {**program.state_dict, **program.constants}[spec.target]
+        for spec in program.graph_signature.input_specs
+        if spec.target is not None
+    ]
+    return list(torch.fx.Interpreter(program.graph_module).run(*held, *leaves))
+
+
+def _close(got: object, expected: object) -> bool:
+    if not isinstance(expected, torch.Tensor) or not isinstance(got, torch.Tensor):
+        return got == expected
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return False
+    if not expected.is_floating_point():
+        return torch.equal(got, expected)
+    scale = float(expected.abs().nan_to_num().max()) if expected.numel() else 0.0
+    return torch.allclose(got, expected, rtol=_TOLERANCE, atol=_TOLERANCE * max(scale, 1e-6), equal_nan=True)
+
+
+__all__ = ["branch_relations", "example_sizes", "resized_examples"]

@@ -1,0 +1,205 @@
+"""An imported model: its graph, its constants, and how calls map onto it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch.utils import _pytree as pytree
+from xdsl.dialects.builtin import ModuleOp
+
+from anyshape.dialects.dhlo import ConstantStore
+from anyshape.dialects.dtypes import DType
+from anyshape.support.errors import ArgumentError
+from anyshape.symbolic import Size
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One tensor argument of the program.
+
+    Attributes:
+        name: the place in the call, `args[0]` or `kwargs['input_ids']`.
+        dtype: its element type.
+        sizes: a bare symbol is free, anything else is a condition on the caller.
+        leaf: its index among the flattened leaves of `(args, kwargs)`.
+    """
+
+    name: str
+    dtype: DType
+    sizes: tuple[Size, ...]
+    leaf: int
+
+
+@dataclass(frozen=True)
+class FromResult:
+    """An output that is result `index` of `@main`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class FromInput:
+    """An output that is tensor input `index` itself: the model returned its argument."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class FromSize:
+    """An output that is a Python int computed from the sizes of the inputs."""
+
+    size: Size
+
+
+@dataclass(frozen=True)
+class FromConstant:
+    """An output that is always the same Python value, None among them."""
+
+    value: object
+
+
+OutputSource: TypeAlias = FromResult | FromInput | FromSize | FromConstant
+
+
+@dataclass(frozen=True)
+class CallAdaptor:
+    """Turns a call of the module into tensors for the program, and the program's results into what the module returns.
+
+    Attributes:
+        inputs: the tensor arguments, in the order of the program's.
+        constants: leaves that are no tensors, by leaf index: a call must pass the same values.
+        outputs: where each flattened output comes from.
+        parameters: the parameters of the module's `forward`.
+    """
+
+    inputs: tuple[InputSpec, ...]
+    constants: Mapping[int, object]
+    outputs: tuple[OutputSource, ...]
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec
+    signature: inspect.Signature
+    leaf_names: tuple[str, ...]
+
+    def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+        """The tensors of a call, in the order of `inputs`. Raises ArgumentError that names the argument at fault."""
+        leaves = self._leaves(tuple(args), dict(kwargs))
+        for index, expected in self.constants.items():
+            if not _same_constant(leaves[index], expected):
+                raise ArgumentError(
+                    "a value that is no tensor is part of the compiled program and cannot change",
+                    where=self.leaf_names[index],
+                    got=repr(leaves[index]),
+                    expected=repr(expected),
+                    remedy="compile the module again with this value",
+                )
+        tensors: list[torch.Tensor] = []
+        for spec in self.inputs:
+            leaf = leaves[spec.leaf]
+            if not isinstance(leaf, torch.Tensor):
+                raise ArgumentError("an argument is no tensor", where=spec.name, got=type(leaf).__name__, expected="a tensor")
+            tensors.append(leaf)
+        return tensors
+
+    def unflatten(self, results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Any:
+        """What the module returns, from the program's results and the tensors that it was called with."""
+        leaves: list[Any] = []
+        for source in self.outputs:
+            match source:
+                case FromResult(index):
+                    leaves.append(results[index])
+                case FromInput(index):
+                    leaves.append(inputs[index])
+                case FromSize(size):
+                    leaves.append(size.evaluate(self.size_values(inputs)))
+                case FromConstant(value):
+                    leaves.append(value)
+        return pytree.tree_unflatten(leaves, self.out_spec)
+
+    def size_values(self, inputs: Sequence[torch.Tensor]) -> dict[str, int]:
+        """The value of every size symbol that is an axis of an input."""
+        values: dict[str, int] = {}
+        for spec, tensor in zip(self.inputs, inputs, strict=True):
+            for size, extent in zip(spec.sizes, tensor.shape, strict=True):
+                atom = size.as_atom()
+                if atom is not None and atom.kind == "symbol":
+                    values.setdefault(atom.name, int(extent))
+        return values
+
+    def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        if structure == self.in_spec:
+            return leaves
+        args, kwargs = self._as_in_example(args, kwargs)
+        try:
+            return self.in_spec.flatten_up_to((args, kwargs))
+        except ValueError as error:
+            raise ArgumentError(
+                "the arguments are nested differently from those of the example call",
+                got=str(pytree.tree_structure((args, kwargs))),
+                expected=str(self.in_spec),
+                remedy="pass the same tuples, lists and dicts with the same keys",
+            ) from error
+
+    def _as_in_example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call with arguments by position and by name where the example had them so."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(
+                f"the arguments do not fit the module's forward: {error}", expected=f"forward{self.signature}"
+            ) from error
+        values = dict(bound.arguments)
+        for name, parameter in self.signature.parameters.items():
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                values.update(values.pop(name, {}))
+        args_spec, kwargs_spec = self.in_spec.children()
+        names = [name for name, p in self.signature.parameters.items() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in self.signature.parameters.values()):
+            return args, kwargs
+        positional, by_name = names[: args_spec.num_children], list(kwargs_spec.context or ())
+        wanted = [*positional, *by_name]
+        missing = [name for name in wanted if name not in values]
+        unexpected = [name for name in values if name not in wanted and not self._is_default(name, values[name])]
+        if missing or unexpected:
+            raise ArgumentError(
+                "the call passes other arguments than the example call did",
+                where=", ".join([f"{n}: missing" for n in missing] + [f"{n}: unexpected" for n in unexpected]),
+                expected=", ".join(wanted) or "no argument",
+                remedy="compile the module again with the arguments of this call as the example",
+            )
+        return tuple(values[name] for name in positional), {name: values[name] for name in by_name}
+
+    def _is_default(self, name: str, value: object) -> bool:
+        parameter = self.signature.parameters.get(name)
+        return value is None or (parameter is not None and parameter.default is value)
+
+
+def _same_constant(got: object, expected: object) -> bool:
+    return type(got) is type(expected) and (got is expected or got == expected)
+
+
+@dataclass(frozen=True)
+class ImportedProgram:
+    """A PyTorch module as a `dhlo` graph.
+
+    Attributes:
+        module: one `func.func @main` from the tensor inputs to the results; the function's `dhlo.facts` lists what
+            must hold of the sizes of a call.
+        store: parameters, buffers and constants, by the names that `dhlo.weight` ops use; they share the module's memory.
+        inputs: the arguments of `@main`.
+        adaptor: between calls of the module and calls of `@main`.
+        capture_seconds: wall time that PyTorch took to hand over the graph.
+    """
+
+    module: ModuleOp
+    store: ConstantStore
+    adaptor: CallAdaptor
+    capture_seconds: float
+
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        return self.adaptor.inputs

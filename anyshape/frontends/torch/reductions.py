@@ -1,0 +1,290 @@
+"""ATen reductions and the normalisations built on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import torch
+from xdsl.ir import SSAValue
+
+from anyshape.dialects.dhlo import (
+    Add,
+    ArgMax,
+    ArgMin,
+    Divide,
+    LayerNorm,
+    Log,
+    LogSoftmax,
+    Exponential,
+    Mean,
+    Multiply,
+    Reduce,
+    RmsNorm,
+    Softmax,
+    Sqrt,
+    Subtract,
+)
+from anyshape.dialects.dhlo.base import DhloOp
+from anyshape.dialects.dtypes import I64
+from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
+from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value, axis_of, lowers
+from anyshape.frontends.torch.dtypes import dtype_of_torch
+from anyshape.frontends.torch.elementwise import as_bool
+from anyshape.symbolic import Size, size_max
+
+Kind: TypeAlias = Literal["sum", "prod", "max", "min", "and", "or"]
+
+
+def axes_of(dims: Value, rank: int) -> tuple[int, ...]:
+    """PyTorch's `dim` argument: one axis, a list, or None or an empty list for all."""
+    if dims is None or (isinstance(dims, Sequence) and not dims):
+        return tuple(range(rank))
+    listed = dims if isinstance(dims, Sequence) else [dims]
+    return tuple(sorted(axis_of(axis, rank) for axis in listed)) if rank else ()
+
+
+def reduced(builder: GraphBuilder, x: SSAValue, axes: Sequence[int], kind: Kind) -> SSAValue:
+    """Reduced over `axes`, which are left out of the result."""
+    return builder.emit(Reduce, x, axes=tuple(axes), kind=kind) if axes else x
+
+
+def _kept(sizes: Sequence[Size], axes: Sequence[int]) -> tuple[Size, ...]:
+    return tuple(Size.const(1) if axis in axes else size for axis, size in enumerate(sizes))
+
+
+def back_to(builder: GraphBuilder, x: SSAValue, axes: Sequence[int], sizes: Sequence[Size]) -> SSAValue:
+    """A reduced tensor repeated along the axes that it lost."""
+    return builder.broadcast(builder.reshape(x, _kept(sizes, axes)), sizes)
+
+
+def require_elements(builder: GraphBuilder, x: SSAValue, axes: Sequence[int], what: str) -> None:
+    """A maximum over nothing is an error in PyTorch."""
+    for axis in axes:
+        builder.require(Size.const(1).le(sizes_of(x.type)[axis]), what)
+
+
+# -- sums and extrema ------------------------------------------------------------------------------------------------
+
+
+@lowers("aten.sum.default", "aten.sum.dim_IntList")
+def lower_sum(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False, **_: Value) -> SSAValue:
+    total = reduced(builder, builder.convert(x, builder.result_dtype), axes_of(dim, rank_of(x.type)), "sum")
+    return builder.reshape(total, builder.result_sizes)
+
+
+@lowers("aten.prod.default", "aten.prod.dim_int")
+def lower_prod(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False, **_: Value) -> SSAValue:
+    product = reduced(builder, builder.convert(x, builder.result_dtype), axes_of(dim, rank_of(x.type)), "prod")
+    return builder.reshape(product, builder.result_sizes)
+
+
+@lowers("aten.mean.default", "aten.mean.dim")
+def lower_mean(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False, **_: Value) -> SSAValue:
+    axes = axes_of(dim, rank_of(x.type))
+    x = builder.convert(x, builder.result_dtype)
+    return builder.reshape(builder.emit(Mean, x, axes=axes) if axes else x, builder.result_sizes)
+
+
+def _lower_extremum(builder: GraphBuilder, x: SSAValue, dim: Value, kind: Kind) -> SSAValue:
+    axes = axes_of(dim, rank_of(x.type))
+    require_elements(builder, x, axes, kind)
+    return builder.reshape(reduced(builder, x, axes, kind), builder.result_sizes)
+
+
+@lowers("aten.amax.default", "aten.max.default")
+def lower_amax(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False) -> SSAValue:
+    return _lower_extremum(builder, x, dim, "max")
+
+
+@lowers("aten.amin.default", "aten.min.default")
+def lower_amin(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False) -> SSAValue:
+    return _lower_extremum(builder, x, dim, "min")
+
+
+def _lower_value_and_index(
+    builder: GraphBuilder, x: SSAValue, dim: int, kind: Kind, index_kind: type[DhloOp]
+) -> tuple[SSAValue, SSAValue]:
+    sizes = builder.names.sizes(builder.node.meta["val"][0].shape)
+    axis = axis_of(dim, rank_of(x.type))
+    if not rank_of(x.type):
+        return x, builder.constant(0, I64)
+    require_elements(builder, x, (axis,), kind)
+    value = builder.reshape(reduced(builder, x, (axis,), kind), sizes)
+    return value, builder.reshape(builder.emit(index_kind, x, axis=axis), sizes)
+
+
+@lowers("aten.max.dim")
+def lower_max_dim(builder: GraphBuilder, x: SSAValue, dim: int, keepdim: bool = False) -> tuple[SSAValue, SSAValue]:
+    return _lower_value_and_index(builder, x, dim, "max", ArgMax)
+
+
+@lowers("aten.min.dim")
+def lower_min_dim(builder: GraphBuilder, x: SSAValue, dim: int, keepdim: bool = False) -> tuple[SSAValue, SSAValue]:
+    return _lower_value_and_index(builder, x, dim, "min", ArgMin)
+
+
+def _lower_index(builder: GraphBuilder, x: SSAValue, dim: Value, kind: type[DhloOp]) -> SSAValue:
+    """The first index of the extremum; without `dim`, in the flattened tensor."""
+    if dim is None or not rank_of(x.type):
+        x = builder.reshape(x, (numel(sizes_of(x.type)),))
+        dim = 0
+    axis = axis_of(dim, rank_of(x.type))
+    require_elements(builder, x, (axis,), kind.name)
+    return builder.reshape(builder.emit(kind, x, axis=axis), builder.result_sizes)
+
+
+@lowers("aten.argmax.default")
+def lower_argmax(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False) -> SSAValue:
+    return _lower_index(builder, x, dim, ArgMax)
+
+
+@lowers("aten.argmin.default")
+def lower_argmin(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False) -> SSAValue:
+    return _lower_index(builder, x, dim, ArgMin)
+
+
+@lowers("aten.any.default", "aten.any.dim", "aten.any.dims")
+def lower_any(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False) -> SSAValue:
+    found = reduced(builder, as_bool(builder, x), axes_of(dim, rank_of(x.type)), "or")
+    return builder.convert(builder.reshape(found, builder.result_sizes), builder.result_dtype)
+
+
+@lowers("aten.all.default", "aten.all.dim", "aten.all.dims")
+def lower_all(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False) -> SSAValue:
+    found = reduced(builder, as_bool(builder, x), axes_of(dim, rank_of(x.type)), "and")
+    return builder.convert(builder.reshape(found, builder.result_sizes), builder.result_dtype)
+
+
+# -- moments ---------------------------------------------------------------------------------------------------------
+
+
+def _variance(builder: GraphBuilder, x: SSAValue, axes: Sequence[int], correction: float) -> SSAValue:
+    """Σ(x − mean)² / max(n − correction, 0)"""
+    sizes, dtype = sizes_of(x.type), dtype_of(x.type)
+    if int(correction) != correction:
+        raise Unsupported(f"a variance with the correction {correction}, which is no integer")
+    mean = back_to(builder, builder.emit(Mean, x, axes=tuple(axes)), axes, sizes)
+    distance = builder.emit(Subtract, x, mean)
+    total = reduced(builder, builder.emit(Multiply, distance, distance), axes, "sum")
+    count = size_max(numel([sizes[axis] for axis in axes]) - int(correction), 0)
+    divisor = builder.broadcast(builder.operand(count, dtype), sizes_of(total.type))
+    return builder.emit(Divide, total, divisor)
+
+
+@lowers("aten.var.correction", "aten.var.dim")
+def lower_var(
+    builder: GraphBuilder, x: SSAValue, dim: Value = None, unbiased: bool = True, *, correction: Value = None, **_: Value
+) -> SSAValue:
+    degrees = correction if correction is not None else 1 if unbiased else 0
+    return builder.reshape(_variance(builder, x, axes_of(dim, rank_of(x.type)), degrees), builder.result_sizes)
+
+
+@lowers("aten.std.correction")
+def lower_std(
+    builder: GraphBuilder, x: SSAValue, dim: Value = None, *, correction: Value = None, **_: Value
+) -> SSAValue:
+    degrees = 1 if correction is None else correction
+    deviation = builder.emit(Sqrt, _variance(builder, x, axes_of(dim, rank_of(x.type)), degrees))
+    return builder.reshape(deviation, builder.result_sizes)
+
+
+@lowers("aten.var_mean.correction")
+def lower_var_mean(
+    builder: GraphBuilder, x: SSAValue, dim: Value = None, *, correction: Value = None, keepdim: bool = False
+) -> tuple[SSAValue, SSAValue]:
+    axes = axes_of(dim, rank_of(x.type))
+    sizes = builder.names.sizes(builder.node.meta["val"][0].shape)
+    variance = _variance(builder, x, axes, 1 if correction is None else correction)
+    return builder.reshape(variance, sizes), builder.reshape(builder.emit(Mean, x, axes=axes), sizes)
+
+
+@lowers("aten.linalg_vector_norm.default")
+def lower_vector_norm(
+    builder: GraphBuilder, x: SSAValue, order: float = 2, dim: Value = None, keepdim: bool = False, **_: Value
+) -> SSAValue:
+    """(Σ|x|²)^½"""
+    if order != 2:
+        raise Unsupported(f"a vector norm of order {order}")
+    x = builder.convert(x, builder.result_dtype)
+    total = reduced(builder, builder.emit(Multiply, x, x), axes_of(dim, rank_of(x.type)), "sum")
+    return builder.reshape(builder.emit(Sqrt, total), builder.result_sizes)
+
+
+# -- softmax and normalisation ---------------------------------------------------------------------------------------
+
+
+def _lower_softmax(builder: GraphBuilder, x: SSAValue, dim: int, kind: type[DhloOp]) -> SSAValue:
+    dtype = builder.result_dtype
+    x = builder.convert(x, dtype)
+    sizes = sizes_of(x.type)
+    if not sizes:
+        return builder.reshape(builder.emit(kind, builder.reshape(x, (1,)), axis=0), ())
+    return builder.emit(kind, x, axis=axis_of(dim, len(sizes)))
+
+
+@lowers("aten.softmax.int", "aten._softmax.default", "aten._safe_softmax.default")
+def lower_softmax(builder: GraphBuilder, x: SSAValue, dim: int, *_: Value, **__: Value) -> SSAValue:
+    if builder.node.target is torch.ops.aten._safe_softmax.default:
+        raise Unsupported("a softmax that gives zeros for rows of -inf has no op")
+    return _lower_softmax(builder, x, dim, Softmax)
+
+
+@lowers("aten.log_softmax.int", "aten._log_softmax.default")
+def lower_log_softmax(builder: GraphBuilder, x: SSAValue, dim: int, *_: Value, **__: Value) -> SSAValue:
+    return _lower_softmax(builder, x, dim, LogSoftmax)
+
+
+@lowers("aten.logsumexp.default")
+def lower_logsumexp(builder: GraphBuilder, x: SSAValue, dim: Value, keepdim: bool = False) -> SSAValue:
+    """m + ln Σ exp(x − m), m = max x"""
+    axes, sizes = axes_of(dim, rank_of(x.type)), sizes_of(x.type)
+    require_elements(builder, x, axes, "logsumexp")
+    largest = reduced(builder, x, axes, "max")
+    shifted = builder.emit(Subtract, x, back_to(builder, largest, axes, sizes))
+    total = reduced(builder, builder.emit(Exponential, shifted), axes, "sum")
+    return builder.reshape(builder.emit(Add, largest, builder.emit(Log, total)), builder.result_sizes)
+
+
+@lowers("aten.layer_norm.default")
+def lower_layer_norm(
+    builder: GraphBuilder,
+    x: SSAValue,
+    normalized_shape: Sequence[Value],
+    weight: Value = None,
+    bias: Value = None,
+    eps: float = 1e-5,
+    *_: Value,
+) -> SSAValue:
+    rank = rank_of(x.type)
+    axes = tuple(range(rank - len(normalized_shape), rank))
+    sizes = [sizes_of(x.type)[axis] for axis in axes]
+    parameters: list[SSAValue] = []
+    if weight is not None:
+        parameters.append(builder.convert(weight, dtype_of(x.type)))
+    elif bias is not None:
+        parameters.append(builder.constant(1, dtype_of(x.type), sizes))
+    if bias is not None:
+        parameters.append(builder.convert(bias, dtype_of(x.type)))
+    return builder.emit(LayerNorm, x, *parameters, axes=axes, epsilon=float(eps))
+
+
+@lowers("aten.native_layer_norm.default")
+def lower_native_layer_norm(
+    builder: GraphBuilder, x: SSAValue, normalized_shape: Sequence[Value], weight: Value, bias: Value, eps: float
+) -> tuple[SSAValue, None, None]:
+    """The mean and the reciprocal deviation are for training; a graph that reads them has no lowering for the reader."""
+    return lower_layer_norm(builder, x, normalized_shape, weight, bias, eps), None, None
+
+
+@lowers("aten.rms_norm.default")
+def lower_rms_norm(
+    builder: GraphBuilder, x: SSAValue, normalized_shape: Sequence[Value], weight: Value = None, eps: float | None = None
+) -> SSAValue:
+    """x / √(mean x² + eps) · weight; without eps, that of the dtype"""
+    rank = rank_of(x.type)
+    dtype = builder.node.meta["val"].dtype
+    epsilon = torch.finfo(dtype).eps if eps is None else eps
+    parameters = [] if weight is None else [builder.convert(weight, dtype_of_torch(dtype))]
+    axes = tuple(range(rank - len(normalized_shape), rank))
+    return builder.emit(RmsNorm, x, *parameters, axes=axes, epsilon=float(epsilon))

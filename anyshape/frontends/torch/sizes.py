@@ -1,0 +1,162 @@
+"""Sizes as PyTorch writes them (sympy expressions over `s43`) as `Size` expressions over readable, stable names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from typing import Any, TypeAlias
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy import functions as symbolic
+
+from anyshape.support.errors import ExportError
+from anyshape.symbolic import Relation, Size, SizeLike, size_max, size_min
+
+TorchSize: TypeAlias = int | torch.SymInt
+
+
+def _power(base: Size, exponent: Size) -> Size:
+    return reduce(lambda product, _: product * base, range(exponent.value), Size.const(1))
+
+
+def _sum(*terms: Size) -> Size:
+    return reduce(lambda total, term: total + term, terms)
+
+
+def _product(*factors: Size) -> Size:
+    return reduce(lambda total, factor: total * factor, factors)
+
+
+def _identity(size: Size) -> Size:
+    return size
+
+
+_FUNCTIONS: Mapping[type[sympy.Basic], Callable[..., Size]] = {
+    sympy.Add: _sum,
+    sympy.Mul: _product,
+    sympy.Pow: _power,
+    symbolic.PowByNatural: _power,
+    sympy.Max: size_max,
+    sympy.Min: size_min,
+    symbolic.Max: size_max,
+    symbolic.Min: size_min,
+    symbolic.FloorDiv: lambda a, b: a // b,
+    symbolic.CleanDiv: lambda a, b: a // b,
+    symbolic.CeilToInt: _identity,
+    symbolic.FloorToInt: _identity,
+    symbolic.TruncToInt: _identity,
+    symbolic.ToFloat: _identity,
+    symbolic.Identity: _identity,
+    symbolic.Mod: lambda a, b: a % b,
+    symbolic.PythonMod: lambda a, b: a % b,
+    sympy.Mod: lambda a, b: a % b,
+}
+"""Functions of sizes with the same value in `Size`; sizes are not negative, so C's and Python's remainder agree."""
+
+_RELATIONS: Mapping[type[sympy.Basic], Callable[[Size, Size], Relation]] = {
+    sympy.Eq: Size.eq,
+    sympy.Ne: Size.ne,
+    sympy.Le: Size.le,
+    sympy.Lt: Size.lt,
+    sympy.Ge: Size.ge,
+    sympy.Gt: Size.gt,
+}
+
+
+class SizeNames:
+    """Translates PyTorch's size expressions.
+
+    A symbol is named by `preferred` when it is there, else `d0`, `d1`, … in the order in which symbols are first met, so that
+    two exports of a model have the same names.
+
+    Args:
+        environment: where PyTorch keeps what it knows about symbols; None when there is no symbol at all.
+        preferred: names that the caller gave to some symbols.
+    """
+
+    def __init__(self, environment: ShapeEnv | None, preferred: Mapping[sympy.Symbol, str]) -> None:
+        self._environment = environment
+        self._names: dict[sympy.Symbol, str] = dict(preferred)
+        self._taken = set(preferred.values())
+        self._known: dict[sympy.Basic, Size] = {}
+
+    def size(self, value: TorchSize) -> Size:
+        """One size of a fake tensor, or a `SymInt` that was computed from sizes."""
+        if isinstance(value, int):
+            return Size.const(value)
+        return self.expression(value.node.expr)
+
+    def sizes(self, values: Iterable[TorchSize]) -> tuple[Size, ...]:
+        return tuple(self.size(value) for value in values)
+
+    def expression(self, expression: sympy.Basic) -> Size:
+        """A sympy expression over size symbols; ExportError when it uses a function that sizes do not have."""
+        if self._environment is not None:
+            expression = self._environment.replace(expression)  # pyright: ignore[reportArgumentType]
+        return self._convert(expression)
+
+    def relation(self, guard: sympy.Basic) -> Relation | None:
+        """A comparison of sizes; None where it has no symbols or is not a comparison of integers."""
+        make = next((make for kind, make in _RELATIONS.items() if isinstance(guard, kind)), None)
+        if make is None:
+            return None
+        lhs, rhs = (self.expression(argument) for argument in guard.args)
+        return make(lhs, rhs) if lhs.symbols | rhs.symbols else None
+
+    def _convert(self, expression: sympy.Basic) -> Size:
+        known = self._known.get(expression)
+        if known is None:
+            known = self._known[expression] = self._convert_new(expression)
+        return known
+
+    def _convert_new(self, expression: sympy.Basic) -> Size:
+        if isinstance(expression, sympy.Symbol):
+            return Size.symbol(self._name(expression))
+        if isinstance(expression, sympy.Integer):
+            return Size.const(int(expression))
+        if isinstance(expression, sympy.Float) and expression == int(expression):
+            return Size.const(int(expression))
+        if isinstance(expression, symbolic.CeilToInt | symbolic.FloorToInt | symbolic.TruncToInt):
+            quotient = self._rounded_quotient(expression)
+            if quotient is not None:
+                return quotient
+        for kind, make in _FUNCTIONS.items():
+            if isinstance(expression, kind):
+                return make(*(self._convert(argument) for argument in expression.args))
+        raise ExportError(
+            "a size is computed by a function that size expressions do not have",
+            where=str(expression),
+            got=type(expression).__name__,
+            expected="sums, products, integer quotients and remainders, minima and maxima",
+        )
+
+    def _rounded_quotient(self, expression: sympy.Basic) -> Size | None:
+        """floor(a / b), trunc(a / b) -> a floordiv b;  ceil(a / b) -> (a + b - 1) floordiv b, for a >= 0 and b > 0."""
+        (inner,) = expression.args
+        if not isinstance(inner, symbolic.IntTrueDiv):
+            return None
+        a, b = (self._convert(argument) for argument in inner.args)
+        return (a + b - 1) // b if isinstance(expression, symbolic.CeilToInt) else a // b
+
+    def _name(self, symbol: sympy.Symbol) -> str:
+        if symbol not in self._names:
+            number = len(self._names)
+            while f"d{number}" in self._taken:
+                number += 1
+            self._names[symbol] = f"d{number}"
+            self._taken.add(f"d{number}")
+        return self._names[symbol]
+
+
+def as_size(value: SizeLike) -> Size:
+    return Size.of(value)
+
+
+def shape_environment(values: Iterable[Any]) -> ShapeEnv | None:
+    """The environment of the first fake tensor among these values."""
+    for value in values:
+        if isinstance(value, torch.Tensor) and hasattr(value, "fake_mode"):
+            return value.fake_mode.shape_env  # pyright: ignore[reportAttributeAccessIssue]
+    return None

@@ -1,0 +1,123 @@
+"""What fusion needs to know of an op, read off its class: its role, its cost, and how it reads its operands."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from xdsl.ir import Operation, SSAValue
+
+from anyshape.dialects.dhlo import (
+    Attention,
+    BroadcastInDim,
+    Constant,
+    DhloOp,
+    DotGeneral,
+    Elementwise,
+    Gather,
+    Iota,
+    Reduce,
+    Reshape,
+    SizeOf,
+    Transpose,
+    Weight,
+)
+from anyshape.dialects.dhlo.unary import FloatUnary
+from anyshape.dialects.sizes import sizes_of
+from anyshape.symbolic import Size
+
+EXPENSIVE = 8
+"""Cost of an element from which on computing it twice is worse than a round trip through cache, in simple operations."""
+
+
+class Role(Enum):
+    """How an op takes part in fusion."""
+
+    RESIDENT = "already in memory"
+    VIEW = "the same memory under other sizes"
+    POINT = "computed at any point from operands at points"
+    REDUCE = "reduction"
+    CONTRACT = "product"
+    ATTEND = "attention"
+
+
+def role_of(op: Operation) -> Role:
+    """The role of a `dhlo` op that has no expansion left."""
+    match op:
+        case Weight():
+            return Role.RESIDENT
+        case Reshape():
+            return Role.POINT if only_ones_differ(op) else Role.VIEW
+        case Reduce():
+            return Role.REDUCE
+        case DotGeneral():
+            return Role.CONTRACT
+        case Attention():
+            return Role.ATTEND
+        case DhloOp():
+            return Role.POINT
+        case _:
+            raise TypeError(f"{op.name} is no dhlo op")
+
+
+def without_ones(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Sizes but those that are the constant 1."""
+    return tuple(size for size in sizes if size != Size.const(1))
+
+
+def only_ones_differ(op: Reshape) -> bool:
+    """Whether a reshape only adds or removes axes of size 1."""
+    return without_ones(op.operand_sizes()) == without_ones(op.result_sizes)
+
+
+def cost_of(op: Operation) -> int:
+    """Operations for one element of the result, operands not counted; a load is about 1."""
+    match op:
+        case Constant() | SizeOf() | Iota() | BroadcastInDim() | Transpose() | Reshape():
+            return 0
+        case FloatUnary():
+            return EXPENSIVE + 2
+        case Elementwise():
+            return EXPENSIVE + 2 if op.name in _HEAVY else 1
+        case Gather():
+            return 4
+        case Reduce() | DotGeneral() | Attention():
+            return 1000
+        case _:
+            return 2
+
+
+_HEAVY = {
+    "dhlo.gelu",
+    "dhlo.silu",
+    "dhlo.power",
+    "dhlo.divide",
+    "dhlo.floor_divide",
+    "dhlo.modulo",
+    "dhlo.remainder",
+    "dhlo.logistic",
+}
+
+
+def reads_anywhere(op: Operation, operand: int) -> bool:
+    """Whether the op reads this operand at points that depend on data, so that it must be in memory."""
+    return isinstance(op, Gather) and operand == 0
+
+
+def repeats(op: Operation) -> bool:
+    """Whether one element of the operand serves many elements of the result."""
+    return isinstance(op, BroadcastInDim) and without_ones(op.operand_sizes()) != without_ones(op.result_sizes)
+
+
+def is_elementwise(op: Operation) -> bool:
+    """Whether an element of the result needs its operands at the same point only."""
+    return isinstance(op, DhloOp) and type(op).scalar is not DhloOp.scalar
+
+
+def is_layout(op: Operation) -> bool:
+    """Whether the op only says how its operand lies in memory: a buffer's strides can express it."""
+    return isinstance(op, Transpose | BroadcastInDim) or (isinstance(op, Reshape) and only_ones_differ(op))
+
+
+def domain_of(value: SSAValue) -> tuple[Size, ...]:
+    """Sizes of a value without constant ones: the points at which it is computed."""
+    return without_ones(sizes_of(value.type))

@@ -1,0 +1,250 @@
+"""Build the host program of an outlined graph: bind and guard sizes, place buffers, launch kernels.
+
+Every value of the graph becomes a buffer: a weight an entry of the constant table, a reshape a view, a fusion's result an arena buffer,
+or the caller's where the graph returns it. A result that is no fusion's own (an argument, a weight, a value returned twice) is copied by a
+loop kernel, put in by `copy_shared_results` before kernels are planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from anyshape.dialects import host
+from anyshape.dialects.dhlo import Reshape, Weight
+from anyshape.dialects.dhlo.fusion import FusionOp
+from anyshape.dialects.sizes import dtype_of, sizes_of
+from anyshape.dialects.tile import BufferType, buffer, buffer_of
+from anyshape.kernels import Launch, PackedOperand
+from anyshape.support.errors import ExportError
+from anyshape.symbolic import Relation, Size
+
+
+@dataclass(frozen=True)
+class LaunchShape:
+    """What a kernel's launch passes on, over the kernel's symbols."""
+
+    extent: Size
+    grain: Size
+    scratch_bytes: Size
+
+
+@dataclass(frozen=True)
+class ConstantEntry:
+    """An entry of the constant table: a weight as it is, or packed."""
+
+    weight: str
+    packed: PackedOperand | None = None
+
+    @property
+    def name(self) -> str:
+        if self.packed is None:
+            return self.weight
+        p = self.packed
+        return f"{self.weight}:panels[{p.k},{p.n},{p.k_stride},{p.n_stride}]"
+
+
+@dataclass
+class BuiltProgram:
+    """The host program with its constant table; `outputs` are dtype and rank of each result."""
+
+    program: host.ProgramOp
+    constants: list[ConstantEntry] = field(default_factory=list[ConstantEntry])
+    outputs: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+
+
+def build_program(
+    func: FuncOp,
+    names: Sequence[str],
+    relations: Sequence[Relation],
+    launches: Mapping[FusionOp, Launch],
+    shapes: Mapping[str, LaunchShape],
+    sites: Sequence[str],
+) -> BuiltProgram:
+    """The host program of `func`, whose ops are weights, reshapes and fusions.
+
+    `names` are the arguments as errors call them, `relations` what must hold among sizes, `launches` the planned
+    kernel of each fusion, `shapes` the launch shape of each kernel by name.
+    """
+    return _Builder(func, names, launches, shapes, sites).build(relations)
+
+
+class _Builder:
+    def __init__(
+        self,
+        func: FuncOp,
+        names: Sequence[str],
+        launches: Mapping[FusionOp, Launch],
+        shapes: Mapping[str, LaunchShape],
+        sites: Sequence[str],
+    ) -> None:
+        self.graph = func.body.block
+        self.names = names
+        self.launches = launches
+        self.shapes = shapes
+        arguments = [
+            (name, dtype_of(argument.type).type, sizes_of(argument.type))
+            for name, argument in zip(names, self.graph.args, strict=True)
+        ]
+        self.program = host.ProgramOp("main", arguments, (), sites)
+        self.block = self.program.body.block
+        self.buffers: dict[SSAValue, SSAValue] = {}
+        self.table: dict[ConstantEntry, SSAValue] = {}
+        self.bound: dict[str, tuple[str, int]] = {}
+
+    def build(self, relations: Sequence[Relation]) -> BuiltProgram:
+        self._bind_sizes()
+        self._guard(relations)
+        results = self._results()
+        for value, argument in zip(self.graph.args, self.block.args, strict=True):
+            if value.uses:
+                self.buffers[value] = self._append(host.DenseOp(argument)).results[0]
+        for op in self.graph.ops:
+            match op:
+                case FusionOp():
+                    self._launch(op, results)
+                case Reshape():
+                    if op.result not in self.buffers:
+                        source = self._buffer(op.operands[0])
+                        self.buffers[op.result] = self._append(host.ViewOp(source, _type_of(op.result))).results[0]
+                case _:
+                    pass
+        self.block.add_op(host.ReturnOp())
+        constants = list(self.table)
+        final = host.ProgramOp("main", [], [entry.name for entry in constants], [])
+        self.program.properties["constants"] = final.constants
+        returned = self.graph.last_op
+        assert isinstance(returned, ReturnOp)
+        outputs = [(dtype_of(v.type).runtime_code, len(sizes_of(v.type))) for v in returned.operands]
+        return BuiltProgram(self.program, constants, outputs)
+
+    def _append(self, op: Operation) -> Operation:
+        self.block.add_op(op)
+        return op
+
+    # -- sizes ----------------------------------------------------------------------------------------------------
+
+    def _bind_sizes(self) -> None:
+        """Bind each symbol at the first axis that is just this symbol; every other axis is guarded."""
+        later: list[tuple[SSAValue, str, int, Size]] = []
+        for name, value, argument in zip(self.names, self.graph.args, self.block.args, strict=True):
+            for axis, size in enumerate(sizes_of(value.type)):
+                symbol = str(size)
+                if size == Size.symbol(symbol) if symbol.isidentifier() else False:
+                    if symbol not in self.bound:
+                        self.bound[symbol] = (name, axis)
+                        self._append(host.BindOp(symbol, argument, axis))
+                        continue
+                later.append((argument, name, axis, size))
+        for argument, name, axis, size in later:
+            self._check_bound(size, name, axis)
+            self._append(host.GuardAxisOp(argument, axis, size, self._axis_message(name, axis, size)))
+
+    def _check_bound(self, size: Size, name: str, axis: int) -> None:
+        free = sorted(size.symbols - self.bound.keys())
+        if free:
+            raise ExportError(
+                f"size {free[0]!r} occurs only inside the expression {size}",
+                where=f"argument {name}, axis {axis}",
+                expected="every size symbol to be the whole size of some input axis",
+                remedy="pass an input with that axis, or make this axis static",
+            )
+
+    def _axis_message(self, name: str, axis: int, size: Size) -> str:
+        if size.is_constant:
+            return f"argument {name}, axis {axis}: got size %lld, allowed is only %lld"
+        return f"argument {name}, axis {axis}: got size %lld, expected %lld ({self._explain(size)})"
+
+    def _explain(self, size: Size) -> str:
+        where = [f"{s} is axis {self.bound[s][1]} of {self.bound[s][0]}" for s in sorted(size.symbols)]
+        return f"{size}, where " + ", ".join(where)
+
+    def _guard(self, relations: Sequence[Relation]) -> None:
+        for relation in relations:
+            symbols = sorted(relation.symbols)
+            if any(symbol not in self.bound for symbol in symbols):
+                continue
+            got = ", ".join(f"argument {self.bound[s][0]}, axis {self.bound[s][1]}: got size %lld" for s in symbols)
+            message = f"{got}; allowed is only {relation}, where " + ", ".join(
+                f"{s} is that of {self.bound[s][0]} axis {self.bound[s][1]}" for s in symbols
+            )
+            shown = [Size.symbol(symbol) for symbol in symbols][:4]
+            self._append(host.GuardOp(relation, message, shown))
+
+    # -- buffers --------------------------------------------------------------------------------------------------
+
+    def _results(self) -> dict[SSAValue, tuple[int, SSAValue]]:
+        """For each value that a fusion computes and the graph returns: result number and the value returned."""
+        returned = self.graph.last_op
+        assert isinstance(returned, ReturnOp)
+        results: dict[SSAValue, tuple[int, SSAValue]] = {}
+        for index, value in enumerate(returned.operands):
+            root = root_of(value)
+            assert isinstance(root.owner, FusionOp) and root not in results, "copy_shared_results ran before"
+            results[root] = (index, value)
+        return results
+
+    def _buffer(self, value: SSAValue) -> SSAValue:
+        if isinstance(value.owner, Weight):
+            return self._constant(ConstantEntry(value.owner.attribute("name")), _type_of(value))
+        return self.buffers[value]
+
+    def _constant(self, entry: ConstantEntry, type: BufferType) -> SSAValue:
+        if entry not in self.table:
+            self.table[entry] = self._append(host.ConstantOp(len(self.table), type)).results[0]
+        return self.table[entry]
+
+    def _allocate(self, value: SSAValue, results: Mapping[SSAValue, tuple[int, SSAValue]]) -> SSAValue:
+        if value not in results:
+            return self._append(host.AllocateOp(_type_of(value))).results[0]
+        index, returned = results[value]
+        output = self._append(host.OutputOp(index, _type_of(returned))).results[0]
+        self.buffers[returned] = output
+        if returned is value:
+            return output
+        return self._append(host.ViewOp(output, _type_of(value))).results[0]
+
+    def _launch(self, fusion: FusionOp, results: Mapping[SSAValue, tuple[int, SSAValue]]) -> None:
+        launch = self.launches[fusion]
+        kernel = launch.plan.kernel
+        arguments: list[SSAValue] = []
+        for position, source in enumerate(launch.plan.inputs):
+            value = fusion.inputs[source]
+            packed = launch.plan.packed.get(position)
+            if packed is None:
+                arguments.append(self._buffer(value))
+            else:
+                assert isinstance(value.owner, Weight)
+                type = buffer_of(kernel.body.block.args[position])
+                arguments.append(self._constant(ConstantEntry(value.owner.attribute("name"), packed), type))
+        for value in fusion.results:
+            self.buffers[value] = self._allocate(value, results)
+            arguments.append(self.buffers[value])
+        shape = self.shapes[kernel.sym_name.data]
+        names = {f"s{number}": Size.symbol(symbol) for number, symbol in enumerate(launch.symbols)}
+        self._append(
+            host.LaunchOp(
+                kernel.sym_name.data,
+                arguments,
+                [Size.symbol(symbol) for symbol in launch.symbols],
+                extent=shape.extent.substitute(names),
+                grain=shape.grain.substitute(names),
+                scratch=shape.scratch_bytes.substitute(names),
+                outputs=len(fusion.results),
+            )
+        )
+
+
+def _type_of(value: SSAValue) -> BufferType:
+    return buffer(dtype_of(value.type).type, sizes_of(value.type))
+
+
+def root_of(value: SSAValue) -> SSAValue:
+    """The value whose memory a value shares: through reshapes."""
+    while isinstance(value.owner, Reshape):
+        value = value.owner.operands[0]
+    return value
+

@@ -1,0 +1,197 @@
+"""Plans of memory-bound groups: one loop nest, outer axes parallel, the last axis in lanes.
+
+A group whose reductions all go over the innermost axis is *stitched*: a point of `parallel` is a row, each reduction is one pass of
+`lanes` over it, and what several passes need is kept in a row of scratch. Any other reduction is a loop inside lanes
+over the axes that stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from anyshape.dialects.dhlo import Reduce
+from anyshape.dialects.sizes import dtype_of, sizes_of
+from anyshape.dialects.tile import KernelOp, LanesOp, LoopOp, ParallelOp, ScratchOp, StoreOp, YieldOp, buffer
+from anyshape.fusion.roles import cost_of
+from anyshape.kernels.canonical import CanonicalGroup
+from anyshape.kernels.collapse import Collapsed, collapse
+from anyshape.kernels.points import KeptRow, PlanPoints
+from anyshape.kernels.schedule import grain_of, product
+from anyshape.symbolic import Size
+
+KEEP_FROM = 3
+"""A value costing this much or more (loads included) is kept in scratch between passes rather than computed again."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Points of the nest: parallel axes, and the axes of a row, the last in lanes; `stitched`: rows are reduced."""
+
+    parallel: tuple[Size, ...]
+    row: tuple[Size, ...]
+    stitched: bool
+
+
+def plan_loops(
+    group: CanonicalGroup, name: str, sites: Mapping[Operation, int]
+) -> tuple[KernelOp, Size, Size]:
+    """The kernel, the number of points that a launch divides, and how many are worth a thread."""
+    collapsed = collapse(group.block)
+    sites = _carried(sites, group.block, collapsed.block)
+    kernel, points = open_kernel(collapsed, name, group.names, sites)
+    shape = _shape_of(collapsed)
+    outputs = list(zip(collapsed.results, kernel.body.block.args[len(collapsed.block.args) :], strict=True))
+    if not shape.parallel and shape.row and not shape.stitched:
+        lanes = LanesOp(shape.row[0])
+        kernel.body.block.add_op(lanes)
+        with points.scope(lanes.body.block):
+            _store(points, outputs, (lanes.index,))
+            points.append(YieldOp())
+        return kernel, shape.row[0], grain_of(Size.const(1), _cost(collapsed))
+    nest = ParallelOp(shape.parallel)
+    kernel.body.block.add_op(nest)
+    with points.scope(nest.body.block):
+        row = nest.indices
+        if shape.stitched:
+            _stitch(points, collapsed, row, shape, outputs)
+        else:
+            _map_row(points, row, shape, outputs)
+    return kernel, product(shape.parallel), grain_of(product(shape.row) * _reduced_points(collapsed, shape), _cost(collapsed))
+
+
+def open_kernel(
+    collapsed: Collapsed, name: str, symbols: Sequence[str], sites: Mapping[Operation, int]
+) -> tuple[KernelOp, PlanPoints]:
+    """An empty kernel whose buffers are the group's arguments and results, and the points to fill it with."""
+    types = [value.type for value in (*collapsed.block.args, *collapsed.results)]
+    kernel = KernelOp(name, symbols, [buffer(dtype_of(type).scalar, sizes_of(type)) for type in types])
+    inputs = kernel.body.block.args[: len(collapsed.block.args)]
+    return kernel, PlanPoints(dict(zip(collapsed.block.args, inputs, strict=True)), sites)
+
+
+def _carried(sites: Mapping[Operation, int], old: Block, new: Block) -> dict[Operation, int]:
+    return {copy: sites[op] for op, copy in zip(old.ops, new.ops, strict=True) if op in sites}
+
+
+def _shape_of(collapsed: Collapsed) -> Shape:
+    """The nest that fits the group's outputs and reductions."""
+    reductions = [op for op in collapsed.block.ops if isinstance(op, Reduce) and op.attribute("axes")]
+    widest = max((sizes_of(value.type) for value in collapsed.results), key=len)
+    if reductions and all(_is_row_reduction(op) for op in reductions):
+        sizes, gone = reductions[0].operand_sizes(), len(reductions[0].attribute("axes"))
+        return Shape(sizes[:-gone], sizes[-gone:], stitched=True)
+    return Shape(widest[:-1], widest[-1:], stitched=False)
+
+
+def _is_row_reduction(op: Reduce) -> bool:
+    rank, axes = len(op.operand_sizes()), op.attribute("axes")
+    return sorted(axes) == list(range(rank - len(axes), rank))
+
+
+def _store(points: PlanPoints, outputs: Sequence[tuple[SSAValue, SSAValue]], at: tuple[SSAValue, ...]) -> None:
+    for value, target in outputs:
+        points.append(StoreOp(points.evaluate(value, at), target, at))
+
+
+def _map_row(
+    points: PlanPoints,
+    row: tuple[SSAValue, ...],
+    shape: Shape,
+    outputs: Sequence[tuple[SSAValue, SSAValue]],
+) -> None:
+    if not shape.row:
+        _store(points, outputs, row)
+        return
+    first, *rest = shape.row
+    axis = LoopOp(first) if rest else LanesOp(first)
+    points.append(axis)
+    with points.scope(axis.body.block):
+        _map_row(points, (*row, axis.index), Shape((), tuple(rest), shape.stitched), outputs)
+        points.append(YieldOp())
+
+
+def _stitch(
+    points: PlanPoints,
+    collapsed: Collapsed,
+    row: tuple[SSAValue, ...],
+    shape: Shape,
+    outputs: Sequence[tuple[SSAValue, SSAValue]],
+) -> None:
+    """Passes over a row: one for each reduction, one that stores what is as long as the row; then the row's own values."""
+    points.row = row
+    rank = len(row) + len(shape.row)
+    for value in values_to_keep(collapsed, rank) if len(shape.row) == 1 else []:
+        scratch = ScratchOp(dtype_of(value.type).scalar, shape.row)
+        points.kept[value] = KeptRow(points.append(scratch).results[0])
+    for op in collapsed.block.ops:
+        if isinstance(op, Reduce) and op.attribute("axes"):
+            points.evaluate(op.result, row)
+    long = [(value, target) for value, target in outputs if len(sizes_of(value.type)) == rank]
+    if long:
+        _map_row(points, row, shape, long)
+    _store(points, [pair for pair in outputs if pair not in long], row)
+
+
+def values_to_keep(collapsed: Collapsed, rank: int) -> list[SSAValue]:
+    """Values as long as a row that a later pass needs again and that cost more to compute twice than to keep.
+
+    Passes are taken in order. A value met in a later pass than the one that computed it is kept when it is dear enough, and
+    what it was made of is then not needed again.
+    """
+    passes: list[list[SSAValue]] = [
+        [op.operands[0]] for op in collapsed.block.ops if isinstance(op, Reduce) and op.attribute("axes")
+    ]
+    passes.append([value for value in collapsed.results if len(sizes_of(value.type)) == rank])
+    computed_in: dict[SSAValue, int] = {}
+    kept: dict[SSAValue, None] = {}
+    costs = _total_costs(collapsed, rank)
+
+    def visit(value: SSAValue, number: int) -> None:
+        owner = value.owner
+        if len(sizes_of(value.type)) != rank or isinstance(owner, Block) or isinstance(owner, Reduce):
+            return
+        if computed_in.get(value) == number:
+            return
+        first = computed_in.setdefault(value, number)
+        if first < number and costs[value] >= KEEP_FROM:
+            kept[value] = None
+            return
+        computed_in[value] = number
+        for operand in owner.operands:
+            visit(operand, number)
+
+    for number, roots in enumerate(passes):
+        for root in roots:
+            visit(root, number)
+    return list(kept)
+
+
+def _total_costs(collapsed: Collapsed, rank: int) -> dict[SSAValue, int]:
+    """Operations for one element of each value of a row, all that it is made of at this row included; a load costs 1."""
+    costs: dict[SSAValue, int] = dict.fromkeys(collapsed.block.args, 1)
+    for op in collapsed.block.ops:
+        for result in op.results:
+            outer = isinstance(op, Reduce) or len(sizes_of(result.type)) != rank
+            costs[result] = 0 if outer else cost_of(op) + sum(costs[operand] for operand in op.operands)
+    return costs
+
+
+def _cost(collapsed: Collapsed) -> int:
+    loads = len(collapsed.block.args) + len(collapsed.results)
+    return loads + sum(1 if isinstance(op, Reduce) else cost_of(op) for op in collapsed.block.ops if op.results)
+
+
+def _reduced_points(collapsed: Collapsed, shape: Shape) -> Size:
+    """How many points the reductions inside lanes visit for one result."""
+    if shape.stitched:
+        return Size.const(1)
+    most = Size.const(1)
+    for op in collapsed.block.ops:
+        if isinstance(op, Reduce):
+            sizes = op.operand_sizes()
+            most = product([sizes[axis] for axis in op.attribute("axes")])
+    return most
+

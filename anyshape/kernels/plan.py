@@ -1,0 +1,88 @@
+"""Plans: one for each distinct group, whatever it was called in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from anyshape.dialects.dhlo import Gather
+from anyshape.dialects.dhlo.fusion import FusionOp
+from anyshape.dialects.tile import KernelOp
+from anyshape.kernels.attention import plan_attention
+from anyshape.kernels.canonical import CanonicalGroup, canonicalise
+from anyshape.kernels.loops import plan_loops
+from anyshape.kernels.products import PackedOperand, has_product_kernel, plan_product
+from anyshape.symbolic import Size
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A kernel and what its launch needs to know; sizes are over the kernel's own symbols s0, s1, …
+
+    `inputs`: which group input each input buffer of the kernel is; `packed`: input buffers that hold a constant in packed
+    form. `extent` and `grain` are None where the target's schedule decides (claimed kernels).
+    """
+
+    kernel: KernelOp
+    inputs: tuple[int, ...]
+    packed: Mapping[int, PackedOperand] = field(default_factory=dict[int, PackedOperand])
+    extent: Size | None = None
+    grain: Size | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One group of the program with its plan: `symbols` gives the kernel's sizes by the program's names."""
+
+    fusion: FusionOp
+    plan: Plan
+    symbols: tuple[str, ...]
+
+
+@dataclass
+class PlanTable:
+    """Plans by the canonical text of their group: six equal layers have the kernels of one."""
+
+    plans: dict[str, Plan] = field(default_factory=dict[str, Plan])
+    sites: list[str] = field(default_factory=list[str])
+
+    def launch_of(self, fusion: FusionOp, constant_inputs: frozenset[int]) -> Launch:
+        """The plan of a group, made when no equal group was planned before."""
+        group = canonicalise(fusion)
+        sites = self._sites_of(fusion, group)
+        packable = ",".join(map(str, sorted(constant_inputs))) if group.kind == "contract" else ""
+        key = f"{packable};{sorted(sites.values())}\n{group.key}"
+        if key not in self.plans:
+            self.plans[key] = plan_group(group, f"k{len(self.plans)}_{group.kind}", constant_inputs, sites)
+        return Launch(fusion, self.plans[key], group.symbols)
+
+    def _sites_of(self, fusion: FusionOp, group: CanonicalGroup) -> dict[Operation, int]:
+        sites: dict[Operation, int] = {}
+        for op, copy in zip(fusion.block.ops, group.block.ops, strict=True):
+            if isinstance(op, Gather):
+                sites[copy] = len(self.sites)
+                self.sites.append(f"{op.name} at {op.location}: index %lld is out of range [0, %lld)")
+        return sites
+
+
+def plan_group(
+    group: CanonicalGroup, name: str, constant_inputs: frozenset[int], sites: Mapping[Operation, int]
+) -> Plan:
+    """The plan of one canonical group."""
+    match group.kind:
+        case "contract" if has_product_kernel(group):
+            kernel, packed, inputs = plan_product(group, name, constant_inputs)
+            return Plan(kernel, inputs, packed)
+        case "attend":
+            kernel, inputs = plan_attention(group, name)
+            return Plan(kernel, inputs)
+        case _:
+            kernel, extent, grain = plan_loops(group, name, sites)
+            return Plan(kernel, tuple(range(len(group.block.args))), {}, extent, grain)
+
+
+def fusions_of(func: FuncOp) -> list[FusionOp]:
+    return [op for op in func.body.block.ops if isinstance(op, FusionOp)]

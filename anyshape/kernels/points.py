@@ -1,0 +1,231 @@
+"""`PlanPoints`: a group's values, element by element, as the body of a `tile` kernel.
+
+Evaluation pulls: the element of a value at index values is computed from its operands' elements, each at most once in a
+scope. A scope is the body of an open `parallel`, `lanes`, `loop`, `dot` or epilogue; what depends only on an outer scope's indices is
+computed there, ahead of the loop that is open in it. A reduction becomes a loop of its own at the outermost scope that it can live in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from xdsl.builder import Builder
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from anyshape.dialects.dhlo import DhloOp, DotGeneral, Reduce
+from anyshape.dialects.scalars import Scalars
+from anyshape.dialects.sizes import dtype_of
+from anyshape.dialects.tile import CheckOp, DotOp, LanesOp, LoadOp, LoopOp, SizeOp, StoreOp, YieldOp
+from anyshape.symbolic import Size, SizeLike
+
+At = tuple[SSAValue, ...]
+
+
+@dataclass(eq=False)
+class Scope:
+    """An open region: its block, the loop open in it (if any), and the elements computed so far."""
+
+    block: Block
+    inner: Operation | None = None
+    elements: dict[tuple[SSAValue, At], SSAValue] = field(default_factory=dict[tuple[SSAValue, At], SSAValue])
+    sizes: dict[Size, SSAValue] = field(default_factory=dict[Size, SSAValue])
+
+    @property
+    def insertion(self) -> InsertPoint:
+        return InsertPoint.at_end(self.block) if self.inner is None else InsertPoint.before(self.inner)
+
+
+@dataclass(eq=False)
+class KeptRow:
+    """A value of every lane kept from one pass over a row to the next: `buffer[lane]` at the row's indices."""
+
+    buffer: SSAValue
+    written: bool = False
+
+
+class PlanPoints:
+    """Implements `dialects.dhlo.base.Points` while a kernel body is built."""
+
+    def __init__(self, buffers: Mapping[SSAValue, SSAValue], sites: Mapping[Operation, int]) -> None:
+        """`buffers`: the kernel buffer of each group argument; `sites`: the error site of ops that check indices."""
+        self._buffers = buffers
+        self._sites = sites
+        self._scopes: list[Scope] = []
+        self._guards: list[SSAValue] = []
+        self._ops: list[DhloOp] = []
+        self.kept: dict[SSAValue, KeptRow] = {}
+        self.row: At = ()
+        self.given: dict[SSAValue, SSAValue] = {}
+        """Values known at the current point of an epilogue: the product itself."""
+
+    # -- scopes ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self, block: Block) -> Iterator[None]:
+        """Everything inside is appended to `block`."""
+        if self._scopes:
+            self._scopes[-1].inner = block.parent_op()
+        self._scopes.append(Scope(block))
+        yield
+        self._scopes.pop()
+        if self._scopes:
+            self._scopes[-1].inner = None
+
+    @contextmanager
+    def _at_depth(self, depth: int) -> Iterator[None]:
+        hidden = self._scopes[depth + 1 :]
+        del self._scopes[depth + 1 :]
+        inner = self._scopes[-1].inner
+        yield
+        self._scopes[-1].inner = inner
+        self._scopes.extend(hidden)
+
+    def _depth_of(self, value: SSAValue) -> int:
+        owner = value.owner
+        block = owner if isinstance(owner, Block) else owner.parent
+        for depth, scope in enumerate(self._scopes):
+            if scope.block is block:
+                return depth
+        return len(self._scopes) - 1
+
+    def append(self, op: Operation) -> Operation:
+        """Insert an op at the current point."""
+        Builder(self._scopes[-1].insertion).insert(op)
+        return op
+
+    # -- the Points protocol --------------------------------------------------------------------------------------
+
+    @property
+    def scalars(self) -> Scalars:
+        return Scalars(Builder(self._scopes[-1].insertion))
+
+    def size(self, size: SizeLike) -> SSAValue:
+        expression = Size.of(size)
+        with self._at_depth(0):
+            known = self._scopes[0].sizes
+            if expression not in known:
+                known[expression] = self.append(SizeOp(expression)).results[0]
+            return known[expression]
+
+    @contextmanager
+    def guarded(self, condition: SSAValue) -> Iterator[None]:
+        outer = self._guards[-1] if self._guards else None
+        self._guards.append(condition if outer is None else self.scalars.logical_and(outer, condition))
+        hidden = self._scopes[-1].elements
+        self._scopes[-1].elements = {}  # what is read under a guard is not valid outside
+        yield
+        self._scopes[-1].elements = hidden
+        self._guards.pop()
+
+    def check_index(self, index: SSAValue, bound: Size) -> SSAValue:
+        site = self._sites[self._ops[-1]]
+        return self.append(CheckOp(index, bound, site)).results[0]
+
+    def operand(self, index: int, at: Sequence[SSAValue]) -> SSAValue:
+        return self.evaluate(self._ops[-1].operands[index], tuple(at))
+
+    # -- evaluation -----------------------------------------------------------------------------------------------
+
+    def evaluate(self, value: SSAValue, at: At) -> SSAValue:
+        """The element of `value` at these indices."""
+        if value in self.given:
+            return self.given[value]
+        if self._guards:
+            return self._here(value, at)
+        depth = max((self._depth_of(index) for index in at), default=0)
+        if depth < len(self._scopes) - 1:
+            with self._at_depth(depth):
+                return self._here(value, at)
+        return self._here(value, at)
+
+    def _here(self, value: SSAValue, at: At) -> SSAValue:
+        elements = self._scopes[-1].elements
+        found = elements.get((value, at))
+        if found is None:
+            found = elements[value, at] = self._kept_or_computed(value, at)
+        return found
+
+    def _kept_or_computed(self, value: SSAValue, at: At) -> SSAValue:
+        row = self.kept.get(value)
+        if row is None or self._guards or at[:-1] != self.row:
+            return self._computed(value, at)
+        if row.written:
+            return self.append(LoadOp(row.buffer, [at[-1]])).results[0]
+        element = self._computed(value, at)
+        self.append(StoreOp(element, row.buffer, [at[-1]]))
+        row.written = True
+        return element
+
+    def _computed(self, value: SSAValue, at: At) -> SSAValue:
+        owner = value.owner
+        if isinstance(owner, Block):
+            guard = self._guards[-1] if self._guards else None
+            return self.append(LoadOp(self._buffers[value], at, guard)).results[0]
+        assert isinstance(owner, DhloOp)
+        if isinstance(owner, Reduce):
+            return self._reduced(owner, at)
+        if isinstance(owner, DotGeneral):
+            return self._dotted(owner, at)
+        self._ops.append(owner)
+        element = owner.element(self, at)
+        self._ops.pop()
+        return element
+
+    def _reduced(self, op: Reduce, at: At) -> SSAValue:
+        """Loops over the reduced axes; the innermost runs in lanes where no lanes are open and it is the last axis."""
+        axes = sorted(op.attribute("axes"))
+        sizes = op.operand_sizes()
+        kind: str = op.attribute("kind")
+        kept = iter(at)
+        indices: list[SSAValue | None] = [None if axis in axes else next(kept) for axis in range(len(sizes))]
+        free = not any(isinstance(scope.block.parent_op(), LanesOp) for scope in self._scopes)
+
+        def nest(rest: Sequence[int]) -> SSAValue:
+            if not rest:
+                return self.evaluate(op.operands[0], tuple(index for index in indices if index is not None))
+            axis = rest[0]
+            in_lanes = free and len(rest) == 1 and axis == len(sizes) - 1
+            loop = (LanesOp if in_lanes else LoopOp)(sizes[axis], [kind], [dtype_of(op.operands[0].type).scalar])
+            self.append(loop)
+            with self.scope(loop.body.block):
+                indices[axis] = loop.index
+                self.append(YieldOp(nest(rest[1:])))
+            return loop.results[0]
+
+        return nest(axes)
+
+    def _dotted(self, op: DotGeneral, at: At) -> SSAValue:
+        """Loops over the contracted axes, the last as `tile.dot` where products are floats."""
+        lhs_contract, rhs_contract = op.attribute("lhs_contract"), op.attribute("rhs_contract")
+        lhs_batch, rhs_batch = op.attribute("lhs_batch"), op.attribute("rhs_batch")
+        sides: list[dict[int, SSAValue]] = [dict(zip(axes, at, strict=False)) for axes in (lhs_batch, rhs_batch)]
+        free = iter(at[len(lhs_batch) :])
+        for side, contract, indices in ((0, lhs_contract, sides[0]), (1, rhs_contract, sides[1])):
+            for axis in range(len(op.operand_sizes(side))):
+                if axis not in contract and axis not in indices:
+                    indices[axis] = next(free)
+        extents = [op.operand_sizes(0)[axis] for axis in lhs_contract]
+        element = dtype_of(op.result.type)
+
+        def factors() -> tuple[SSAValue, SSAValue]:
+            lhs, rhs = (
+                self.evaluate(op.operands[side], tuple(indices[axis] for axis in sorted(indices)))
+                for side, indices in enumerate(sides)
+            )
+            return lhs, rhs
+
+        def nest(depth: int) -> SSAValue:
+            if depth == len(extents):
+                return self.scalars.mul(*factors())
+            last = depth == len(extents) - 1 and element.is_float
+            loop = DotOp(extents[depth], element.scalar) if last else LoopOp(extents[depth], ["sum"], [element.scalar])
+            self.append(loop)
+            with self.scope(loop.body.block):
+                sides[0][lhs_contract[depth]] = sides[1][rhs_contract[depth]] = loop.index
+                self.append(YieldOp(*factors()) if last else YieldOp(nest(depth + 1)))
+            return loop.results[0]
+
+        return nest(0)

@@ -1,0 +1,88 @@
+"""`canonicalise-products`: every factor of a product becomes a matrix in memory, free axes together and summed axes together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.ir import SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
+
+from anyshape.dialects.dhlo import DhloOp, DotGeneral, Transpose
+from anyshape.dialects.sizes import sizes_of
+from anyshape.passes.worklist import Rewrite, RewritePass, Rewritten
+from anyshape.symbolic import Facts, Size
+
+ONE = Size.const(1)
+
+
+@dataclass(frozen=True)
+class CanonicaliseProductsPass(RewritePass):
+    """Transposes factors of `dot_general` whose free axes, or whose contracted axes, are not neighbours in order.
+
+    lhs[i, k, j] · rhs[k] over k  ->  transpose(lhs, [i, j, k]) · rhs over k. Contracted axes are a set of pairs, so their order is
+    first chosen such that nothing need move. Batch axes may lie anywhere: kernels step along each of them alone.
+    """
+
+    name = "canonicalise-products"
+
+    def rewrite_with(self, ctx: Context, facts: Facts) -> Rewrite:
+        return canonicalise_product
+
+
+@dataclass(frozen=True)
+class _Factor:
+    value: SSAValue
+    batch: tuple[int, ...]
+    free: tuple[int, ...]
+    contract: tuple[int, ...]
+
+    def is_matrix(self) -> bool:
+        return self.is_run(self.free) and self.is_run(self.contract)
+
+    def is_run(self, axes: Sequence[int]) -> bool:
+        """Whether these axes, but those of size 1, are neighbours in this order."""
+        real = [axis for axis, size in enumerate(sizes_of(self.value.type)) if size != ONE]
+        positions = [real.index(axis) for axis in axes if axis in real]
+        return all(after == before + 1 for before, after in zip(positions, positions[1:], strict=False))
+
+    def contracted_in(self, order: Sequence[int]) -> _Factor:
+        return _Factor(self.value, self.batch, self.free, tuple(self.contract[pair] for pair in order))
+
+    def as_matrix(self, builder: Builder) -> _Factor:
+        """The factor with axes [batch…, free…, contract…] where it is no matrix as it stands."""
+        if self.is_matrix():
+            return self
+        value = Transpose.emit(builder, self.value, permutation=(*self.batch, *self.free, *self.contract))
+        ends = (0, len(self.batch), len(self.batch) + len(self.free), len(sizes_of(self.value.type)))
+        batch, free, contract = (tuple(range(a, b)) for a, b in zip(ends, ends[1:], strict=False))
+        return _Factor(value, batch, free, contract)
+
+
+def canonicalise_product(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
+    """The same product of matrices; None where both factors are matrices already."""
+    if not isinstance(op, DotGeneral):
+        return None
+    factors = [_factor(op, index, side) for index, side in enumerate(("lhs", "rhs"))]
+    if all(factor.is_matrix() for factor in factors):
+        return None
+    order = _best_order(factors)
+    lhs, rhs = (factor.contracted_in(order).as_matrix(rewriter) for factor in factors)
+    value = DotGeneral.emit(
+        rewriter, lhs.value, rhs.value,
+        lhs_batch=lhs.batch, rhs_batch=rhs.batch, lhs_contract=lhs.contract, rhs_contract=rhs.contract,
+    )  # fmt: skip
+    return Rewritten("product of strided matrices", (value,))
+
+
+def _factor(op: DotGeneral, index: int, side: str) -> _Factor:
+    return _Factor(op.operands[index], op.attribute(f"{side}_batch"), op.free_axes(index), op.attribute(f"{side}_contract"))
+
+
+def _best_order(factors: Sequence[_Factor]) -> list[int]:
+    """The order of the contracted pairs in which the fewest factors must be transposed: as written, or as they lie in one factor."""
+    pairs = range(len(factors[0].contract))
+    orders = [list(pairs), *(sorted(pairs, key=factor.contract.__getitem__) for factor in factors)]
+    return min(orders, key=lambda order: sum(not factor.contracted_in(order).is_matrix() for factor in factors))

@@ -1,0 +1,89 @@
+"""`simplify`: every law of every op, applied from left to right until none applies, on sizes in their simplest form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from anyshape.dialects.dhlo import DhloOp, Reshape
+from anyshape.dialects.dhlo.graph import facts_of
+from anyshape.dialects.dhlo.laws import simplify_op
+from anyshape.dialects.sizes import DimsAttr, sizes_of, symbols_of
+from anyshape.passes.worklist import Rewrite, RewritePass, Rewritten, functions_of
+from anyshape.symbolic import Facts, Size
+
+
+@dataclass(frozen=True)
+class SimplifyPass(RewritePass):
+    """Brings sizes into their simplest form by the facts, then applies the ops' laws."""
+
+    name = "simplify"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in functions_of(op):
+            canonicalise_sizes(func, facts_of(func))
+        super().apply(ctx, op)
+
+    def rewrite_with(self, ctx: Context, facts: Facts) -> Rewrite:
+        return lambda op, rewriter: apply_law(op, rewriter, facts)
+
+
+def apply_law(op: DhloOp, rewriter: PatternRewriter, facts: Facts) -> Rewritten | None:
+    """The first law of the op that applies."""
+    found = simplify_op(op, rewriter, facts)
+    if found is None:
+        return None
+    law, values = found
+    return Rewritten(law.text, values)
+
+
+def canonicalise_sizes(func: FuncOp, facts: Facts) -> None:
+    """Make sizes that the facts prove equal the same expression, in attributes and in the types of all results.
+
+    The types of arguments are what callers pass, and stay; where such a size has a simpler form, a reshape, which is free, brings
+    the argument to it. A size is never written in symbols that neither it nor an argument has.
+    """
+    bound = symbols_of(func.body.block.arg_types)
+
+    def simplest(size: Size) -> Size:
+        simpler = facts.simplify(size)
+        return simpler if simpler.symbols <= bound | size.symbols else size
+
+    for argument in func.body.block.args:
+        _relabel(argument, simplest)
+    for op in func.walk():
+        if isinstance(op, DhloOp):
+            _retype(op, simplest)
+    func.update_function_type()
+
+
+def _relabel(argument: BlockArgument, simplest: Callable[[Size], Size]) -> None:
+    sizes = sizes_of(argument.type)
+    target = tuple(map(simplest, sizes))
+    users = [use.operation for use in argument.uses]
+    if target == sizes or all(isinstance(user, Reshape) and user.result_sizes == target for user in users):
+        return
+    reshape = Reshape.of(argument, sizes=target)
+    argument.replace_all_uses_with(reshape.result)
+    reshape.operands = [argument]
+    Builder(InsertPoint.at_start(argument.block)).insert(reshape)
+
+
+def _retype(op: DhloOp, simplest: Callable[[Size], Size]) -> None:
+    """Simplify the op's size attributes and infer its result types again, since operand types may have changed."""
+    for key, attribute in op.attributes.items():
+        if isinstance(attribute, DimsAttr):
+            op.attributes[key] = DimsAttr(tuple(map(simplest, attribute.data)))
+    inferred = op.infer([value.type for value in op.operands], op.attribute_values)  # pyright: ignore[reportArgumentType]
+    results: list[SSAValue] = list(op.results)
+    for result, type in zip(results, inferred, strict=True):
+        if result.type != type:
+            Rewriter.replace_value_with_new_type(result, type)

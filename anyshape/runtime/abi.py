@@ -1,0 +1,104 @@
+"""The layouts and constants of `ral.h`, field by field, for ctypes. `ral.h` documents them."""
+
+import ctypes
+from dataclasses import dataclass
+from enum import IntEnum
+
+ABI = 1
+"""`RAL_ABI`: the version of every layout here."""
+
+CONSTANT_ALIGNMENT = 64
+"""Offsets in a constants file are multiples of this."""
+
+
+class Code(IntEnum):
+    """`enum ral_code`: how a call ended."""
+
+    OK = 0
+    INDEX = 1
+    GUARD = 2
+    DTYPE = 3
+    RANK = 4
+    ARGUMENT = 5
+    MEMORY = 6
+    ABI_MISMATCH = 7
+
+
+class DType(IntEnum):
+    """`enum ral_dtype`: the element types of inputs and outputs."""
+
+    BOOL = 0
+    I8 = 1
+    U8 = 2
+    I16 = 3
+    I32 = 4
+    I64 = 5
+    F16 = 6
+    BF16 = 7
+    F32 = 8
+    F64 = 9
+    C64 = 10
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What a program says of one input or output."""
+
+    name: str
+    dtype: DType
+    rank: int
+
+
+AllocateOutput = ctypes.CFUNCTYPE(
+    ctypes.c_void_p,  # data
+    ctypes.c_void_p,  # user
+    ctypes.c_int32,  # index
+    ctypes.c_int32,  # dtype
+    ctypes.c_int32,  # rank
+    ctypes.c_void_p,  # sizes
+    ctypes.c_void_p,  # strides
+)
+"""`ral_allocate_output`."""
+
+TENSOR_FORMAT = "QQQii"
+"""`ral_tensor` for `struct`: data, sizes, strides, rank, dtype, without padding."""
+
+
+class CallLayout(ctypes.Structure):
+    """`ral_call`."""
+
+    _fields_ = [
+        ("inputs", ctypes.c_void_p),
+        ("input_count", ctypes.c_int32),
+        ("allocate", AllocateOutput),
+        ("user", ctypes.c_void_p),
+    ]
+
+
+class ArgumentLayout(ctypes.Structure):
+    """`ral_argument`."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32)]
+
+
+class ConstantLayout(ctypes.Structure):
+    """`ral_constant`."""
+
+    _fields_ = [("bytes", ctypes.c_int64), ("offset", ctypes.c_int64)]
+
+
+class ProgramLayout(ctypes.Structure):
+    """`ral_program`."""
+
+    _fields_ = [
+        ("abi", ctypes.c_int32),
+        ("input_count", ctypes.c_int32),
+        ("output_count", ctypes.c_int32),
+        ("constant_count", ctypes.c_int32),
+        ("inputs", ctypes.c_void_p),
+        ("outputs", ctypes.c_void_p),
+        ("constants", ctypes.c_void_p),
+        ("main", ctypes.c_void_p),
+        ("site_count", ctypes.c_int32),
+        ("sites", ctypes.c_void_p),
+    ]

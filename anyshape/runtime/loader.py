@@ -1,0 +1,358 @@
+"""Loads RAL and runs compiled programs: data in as addresses, sizes and strides, errors out as typed exceptions."""
+
+import ctypes
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.runtime.abi import (
+    ABI,
+    TENSOR_FORMAT,
+    AllocateOutput,
+    Argument,
+    ArgumentLayout,
+    CallLayout,
+    Code,
+    ConstantLayout,
+    DType,
+    ProgramLayout,
+)
+from anyshape.support.errors import (
+    AnyshapeError,
+    ArgumentError,
+    ArtifactError,
+    DtypeError,
+    GuardError,
+    IndexOutOfRange,
+    MemoryLimit,
+    RankError,
+)
+
+TensorView = tuple[int, Sequence[int], Sequence[int], int]
+"""An input: address of element (0, ..., 0), sizes, strides in elements, `DType` code."""
+
+Allocate = Callable[[int, int, tuple[int, ...], tuple[int, ...]], int]
+"""Allocates an output: index, `DType` code, sizes, strides in elements -> address, which must stay valid."""
+
+_ERRORS: Mapping[int, type[AnyshapeError]] = {
+    Code.INDEX: IndexOutOfRange,
+    Code.GUARD: GuardError,
+    Code.DTYPE: DtypeError,
+    Code.RANK: RankError,
+    Code.ARGUMENT: ArgumentError,
+    Code.MEMORY: MemoryLimit,
+    Code.ABI_MISMATCH: ArtifactError,
+}
+
+_INT32, _INT64, _ADDRESS, _TEXT = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p
+
+_SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
+    "ral_abi": (_INT32, ()),
+    "ral_report_index": (None, (_ADDRESS, _INT64, _INT64, _INT64)),
+    "ral_launch": (_INT32, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT64, _INT64, _INT64)),
+    "ral_arena": (_ADDRESS, (_ADDRESS, _INT64)),
+    "ral_plan_arena": (_INT32, (_ADDRESS, _INT32, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
+    "ral_contiguous": (_INT32, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS)),
+    "ral_is_contiguous": (_INT32, (_ADDRESS,)),
+    "ral_fail": (_INT32, (_ADDRESS, _INT32, _TEXT, _INT64, _INT64, _INT64, _INT64)),
+    "ral_context_create": (_ADDRESS, (_INT32,)),
+    "ral_context_destroy": (None, (_ADDRESS,)),
+    "ral_error": (_TEXT, (_ADDRESS,)),
+    "ral_error_code": (_INT32, (_ADDRESS,)),
+    "ral_run": (_INT32, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
+    "ral_map_constants": (_INT32, (_ADDRESS, _TEXT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
+    "ral_unmap_constants": (None, (_ADDRESS, ctypes.c_size_t)),
+}
+"""Every function of `ral.h`: result and arguments."""
+
+
+def include_directory() -> Path:
+    """The folder of `ral.h`."""
+    return Path(__file__).parent
+
+
+def source_files() -> tuple[Path, ...]:
+    """The C files of RAL, for a program that is linked without Python."""
+    return tuple(include_directory() / name for name in ("ral.c", "ral_plan.c", "ral_pool.c"))
+
+
+class Runtime:
+    """RAL as a loaded library.
+
+    Args:
+        library_path: the shared library; by default the one that was built with the package.
+
+    Attributes:
+        library: the ctypes library with all signatures declared. Its calls release Python's global lock.
+        symbols: address of each `ral_*` function, for a JIT that resolves the names in compiled objects.
+
+    Raises:
+        ArtifactError: the library is missing, cannot be loaded, or has another ABI than this module.
+    """
+
+    def __init__(self, library_path: Path | None = None) -> None:
+        self.library_path = library_path or Path(__file__).with_name("_ral.so")
+        remedy = "build it: `pip install .`, or `python setup.py build_ext --inplace` in the source tree"
+        if not self.library_path.is_file():
+            raise ArtifactError("the C runtime has not been built", where=self.library_path, remedy=remedy)
+        try:
+            self.library = ctypes.CDLL(str(self.library_path))
+            for name, (result, arguments) in _SIGNATURES.items():
+                function = getattr(self.library, name)
+                function.restype, function.argtypes = result, arguments
+        except (OSError, AttributeError) as error:
+            raise ArtifactError(
+                "the C runtime cannot be loaded", where=self.library_path, got=error, remedy=remedy
+            ) from error
+        if (abi := self.library.ral_abi()) != ABI:
+            raise ArtifactError(
+                "the C runtime is of another version than the package",
+                where=self.library_path,
+                got=f"ABI {abi}",
+                expected=f"ABI {ABI}",
+                remedy=remedy,
+            )
+        self.symbols: Mapping[str, int] = {name: self._address(name) for name in _SIGNATURES}
+
+    def _address(self, name: str) -> int:
+        address = ctypes.cast(getattr(self.library, name), ctypes.c_void_p).value
+        assert address is not None
+        return address
+
+    def create_context(self, threads: int) -> int:
+        """The address of a new `ral_context`; 0 threads means one for each online processor.
+
+        Raises:
+            ArgumentError: `threads` is negative.
+            MemoryLimit: memory is short.
+        """
+        if threads < 0:
+            raise ArgumentError("the number of threads is negative", where="threads", got=threads, expected=">= 0")
+        context: int | None = self.library.ral_context_create(threads)
+        if context is None:
+            raise MemoryLimit("no memory for a runtime context")
+        return context
+
+    def error(self, context: int) -> AnyshapeError:
+        """The last failure of a context as an exception."""
+        code: int = self.library.ral_error_code(context)
+        text: bytes = self.library.ral_error(context)
+        return _ERRORS.get(code, AnyshapeError)(text.decode(errors="replace"))
+
+
+@cache
+def runtime() -> Runtime:
+    """The runtime of this process."""
+    return Runtime()
+
+
+class _Inputs:
+    """An array of `ral_tensor` followed by all sizes and strides, laid out once for tensors of the given ranks."""
+
+    def __init__(self, ranks: Sequence[int]) -> None:
+        self._layout = Struct("=" + TENSOR_FORMAT * len(ranks) + "q" * (2 * sum(ranks)))
+        self._memory = ctypes.create_string_buffer(self._layout.size + 1)
+        self.address = ctypes.addressof(self._memory)
+        self.ranks = tuple(ranks)
+        self._vectors: list[tuple[int, int]] = []
+        position = self.address + Struct("=" + TENSOR_FORMAT).size * len(ranks)
+        for rank in ranks:
+            self._vectors.append((position, position + 8 * rank))
+            position += 16 * rank
+
+    def fill(self, tensors: Sequence[TensorView]) -> None:
+        heads: list[int] = []
+        vectors: list[int] = []
+        for (data, sizes, strides, dtype), (sizes_address, strides_address) in zip(tensors, self._vectors, strict=True):
+            heads += (data, sizes_address, strides_address, len(sizes), dtype)
+            vectors += sizes
+            vectors += strides
+        self._layout.pack_into(self._memory, 0, *heads, *vectors)
+
+
+class _Outputs:
+    """The callback behind `ral_call.allocate`. No exception can pass through C: it waits here until C has returned."""
+
+    def __init__(self) -> None:
+        self.allocate: Allocate | None = None
+        self.failure: BaseException | None = None
+
+    def __call__(self, _user: int, index: int, dtype: int, rank: int, sizes: int, strides: int) -> int:
+        try:
+            assert self.allocate is not None
+            return self.allocate(index, dtype, _read_vector(sizes, rank), _read_vector(strides, rank))
+        except BaseException as error:
+            self.failure = error
+            return 0
+
+
+def _read_vector(address: int, length: int) -> tuple[int, ...]:
+    return _vector(length).unpack(ctypes.string_at(address, 8 * length)) if length else ()
+
+
+@cache
+def _vector(length: int) -> Struct:
+    return Struct(f"={length}q")
+
+
+class _Stream:
+    """A context with the buffers of a call: what one thread needs while it runs a program."""
+
+    def __init__(self, loaded: Runtime, threads: int, inputs: Sequence[Argument]) -> None:
+        self._runtime = loaded
+        self._run = loaded.library.ral_run
+        self.context = loaded.create_context(threads)
+        weakref.finalize(self, loaded.library.ral_context_destroy, self.context)
+        self._declared = _Inputs([argument.rank for argument in inputs])
+        # The callback refers to the outputs and not to the stream: without a cycle, the context goes with the program.
+        self._outputs = _Outputs()
+        self._call = CallLayout(allocate=AllocateOutput(self._outputs))
+        self._call_address = ctypes.addressof(self._call)
+
+    def run(self, program: int, constants: int, tensors: Sequence[TensorView], allocate: Allocate) -> None:
+        inputs = self._declared
+        ranks = tuple([len(tensor[1]) for tensor in tensors])
+        if ranks != inputs.ranks:
+            inputs = _Inputs(ranks)  # RAL refuses this call and says which input is wrong
+        inputs.fill(tensors)
+        self._call.inputs, self._call.input_count = inputs.address, len(tensors)
+        self._outputs.allocate = allocate
+        try:
+            code = self._run(self.context, program, constants, self._call_address)
+            failure = self._outputs.failure
+        finally:
+            self._outputs.allocate = self._outputs.failure = None
+        if failure is not None:
+            raise failure
+        if code != Code.OK:
+            raise self._runtime.error(self.context)
+
+
+class Program:
+    """A compiled program in this process. Any number of threads may run it at once.
+
+    Args:
+        descriptor_address: address of its `ral_program`.
+        constants: one C-contiguous array or one address for each constant of the descriptor.
+        threads: threads that its kernels use, the caller's among them; 0 means one for each online processor.
+        owner: what must live as long as the program, such as the JIT engine or library that holds its code.
+
+    Raises:
+        ArtifactError: the descriptor has another ABI, or the constants do not fit it.
+        ArgumentError: `threads` is negative.
+    """
+
+    def __init__(
+        self,
+        descriptor_address: int,
+        constants: Sequence[NDArray[Any] | int],
+        threads: int,
+        owner: object = None,
+    ) -> None:
+        self._runtime = runtime()
+        self._descriptor_address = descriptor_address
+        self._owner = owner
+        self._threads = threads
+        descriptor = _read_descriptor(descriptor_address)
+        self.inputs = _read_arguments(descriptor.inputs, descriptor.input_count)
+        self.outputs = _read_arguments(descriptor.outputs, descriptor.output_count)
+        spans = (ConstantLayout * descriptor.constant_count).from_address(descriptor.constants or 0)
+        if len(constants) != len(spans):
+            raise ArtifactError(
+                "the constants do not belong to the program", got=f"{len(constants)} constants", expected=len(spans)
+            )
+        self._constants = tuple(constants)
+        addresses = [_constant_address(i, constant, spans[i].bytes) for i, constant in enumerate(constants)]
+        self._table = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._table_address = ctypes.addressof(self._table)
+        # Streams that no thread is using. A call takes one and gives it back, so there are as many as there have been
+        # calls at the same time, however many threads come and go, and a call from within `allocate` gets its own.
+        self._idle = [_Stream(self._runtime, threads, self.inputs)]
+
+    @classmethod
+    def open(cls, descriptor_address: int, constants_path: Path, threads: int, owner: object = None) -> "Program":
+        """A program whose constants are mapped from a file, read-only and not copied.
+
+        Raises:
+            ArtifactError: the file is missing, too short or not of this program; or as for `Program`.
+        """
+        loaded = runtime()
+        descriptor = _read_descriptor(descriptor_address)
+        table = (ctypes.c_void_p * descriptor.constant_count)()
+        mapping, mapped = ctypes.c_void_p(), ctypes.c_size_t()
+        context = loaded.create_context(1)
+        try:
+            code = loaded.library.ral_map_constants(
+                context,
+                bytes(constants_path),
+                descriptor_address,
+                ctypes.addressof(table),
+                ctypes.addressof(mapping),
+                ctypes.addressof(mapped),
+            )
+            if code != Code.OK:
+                raise ArtifactError(str(loaded.error(context)), remedy="compile the program again")
+        finally:
+            loaded.library.ral_context_destroy(context)
+        program = cls(descriptor_address, [address or 0 for address in table], threads, owner)
+        weakref.finalize(program, loaded.library.ral_unmap_constants, mapping.value, mapped.value)
+        return program
+
+    def run(self, tensors: Sequence[TensorView], allocate: Allocate) -> None:
+        """Runs the program; `allocate` is called once for each output, from the calling thread.
+
+        The memory behind `tensors` must stay valid during the call. What `allocate` raises is raised here.
+
+        Raises:
+            ArgumentError, DtypeError, RankError: an input does not fit the descriptor.
+            GuardError: a size that the program was not compiled for.
+            IndexOutOfRange: a kernel met an index out of range.
+            MemoryLimit: memory is short.
+        """
+        try:
+            stream = self._idle.pop()
+        except IndexError:
+            stream = _Stream(self._runtime, self._threads, self.inputs)
+        try:
+            stream.run(self._descriptor_address, self._table_address, tensors, allocate)
+        finally:
+            self._idle.append(stream)
+
+
+def _read_descriptor(address: int) -> ProgramLayout:
+    if not address:
+        raise ArtifactError("the program has no descriptor", got="a null address")
+    descriptor = ProgramLayout.from_address(address)
+    if descriptor.abi != ABI:
+        raise ArtifactError(
+            "the program was compiled for another runtime",
+            got=f"ABI {descriptor.abi}",
+            expected=f"ABI {ABI}",
+            remedy="compile it again",
+        )
+    return descriptor
+
+
+def _read_arguments(address: int | None, count: int) -> tuple[Argument, ...]:
+    layouts = (ArgumentLayout * count).from_address(address or 0)
+    return tuple(Argument(layout.name.decode(), DType(layout.dtype), layout.rank) for layout in layouts)
+
+
+def _constant_address(index: int, constant: NDArray[Any] | int, expected_bytes: int) -> int:
+    if not isinstance(constant, np.ndarray):
+        return constant
+    if constant.nbytes != expected_bytes or not constant.flags.c_contiguous:
+        layout = "C-contiguous" if constant.flags.c_contiguous else "strided"
+        raise ArtifactError(
+            "a constant does not fit the program",
+            where=f"constant {index}",
+            got=f"{constant.nbytes} bytes, {layout}",
+            expected=f"{expected_bytes} bytes, C-contiguous",
+        )
+    return constant.ctypes.data

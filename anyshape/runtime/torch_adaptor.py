@@ -1,0 +1,75 @@
+"""Runs programs on PyTorch tensors, without copying."""
+
+from collections.abc import Sequence
+
+import torch
+
+from anyshape.runtime.abi import DType
+from anyshape.runtime.loader import Program, TensorView
+from anyshape.support.errors import ArgumentError, DtypeError
+
+TORCH_DTYPES: dict[int, torch.dtype] = {
+    DType.BOOL: torch.bool,
+    DType.I8: torch.int8,
+    DType.U8: torch.uint8,
+    DType.I16: torch.int16,
+    DType.I32: torch.int32,
+    DType.I64: torch.int64,
+    DType.F16: torch.float16,
+    DType.BF16: torch.bfloat16,
+    DType.F32: torch.float32,
+    DType.F64: torch.float64,
+    DType.C64: torch.complex64,
+}
+
+_CODES = {dtype: int(code) for code, dtype in TORCH_DTYPES.items()}
+
+
+def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs of the program for these inputs.
+
+    Inputs are read in place with whatever strides they have. Autograd does not see the call: inputs that require
+    gradients are taken as if detached, outputs require none.
+
+    Raises:
+        ArgumentError: an input is not a strided tensor in CPU memory.
+        DtypeError: an input has a dtype that programs do not take.
+        AnyshapeError: as `Program.run`.
+    """
+    views: list[TensorView] = []
+    resolved: list[torch.Tensor] = []  # copies live until the program has read them
+    for index, tensor in enumerate(tensors):
+        if not tensor.is_cpu or tensor.layout is not torch.strided:
+            raise ArgumentError(
+                "an input is not a strided tensor in CPU memory",
+                where=_name(program, index),
+                got=f"device {tensor.device}, layout {tensor.layout}",
+                expected="device cpu, layout torch.strided",
+                remedy="convert it with `.cpu()` or `.to_dense()`",
+            )
+        if tensor.is_conj() or tensor.is_neg():  # a view that says "negate when you read"
+            tensor = tensor.detach().resolve_conj().resolve_neg()
+            resolved.append(tensor)
+        code = _CODES.get(tensor.dtype)
+        if code is None:
+            raise DtypeError(
+                "programs do not take this dtype",
+                where=_name(program, index),
+                got=tensor.dtype,
+                expected=", ".join(str(dtype) for dtype in TORCH_DTYPES.values()),
+            )
+        views.append((tensor.data_ptr(), tensor.shape, tensor.stride(), code))
+    outputs: dict[int, torch.Tensor] = {}
+
+    def allocate(index: int, dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+        output = torch.empty_strided(sizes, strides, dtype=TORCH_DTYPES[dtype], device="cpu")
+        outputs[index] = output
+        return output.data_ptr()
+
+    program.run(views, allocate)
+    return [outputs[index] for index in range(len(program.outputs))]
+
+
+def _name(program: Program, index: int) -> str:
+    name = f" ('{program.inputs[index].name}')" if index < len(program.inputs) else ""
+    return f"input {index}{name}"

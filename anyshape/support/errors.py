@@ -1,0 +1,144 @@
+"""The errors that anyshape raises, each with where, what was got, what was expected and what to do.
+
+Every class derives from `AnyshapeError` and, where Python has a fitting built-in class, from that one too, so that
+`except ValueError` keeps working for callers who know nothing of this package.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class AnyshapeError(Exception):
+    """An error with structured fields, rendered as one line of message and one line a field.
+
+    Args:
+        message: what went wrong, one sentence.
+        where: the input, axis, op, file or source line concerned.
+        got: the value found there; formatted with `str`, so pass `repr(x)` where quotes matter.
+        expected: the values allowed there.
+        remedy: what the reader can do about it.
+
+    A field that is None is left out of the text.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: object = None,
+        got: object = None,
+        expected: object = None,
+        remedy: object = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.got = got
+        self.expected = expected
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        fields = (("where", self.where), ("got", self.got), ("expected", self.expected), ("to do", self.remedy))
+        lines = [self.message]
+        for label, value in fields:
+            if value is not None:
+                lines.append(_field_line(label, value))
+        return "\n".join(lines)
+
+
+_LABEL_WIDTH = len("expected: ")
+
+
+def _field_line(label: str, value: object) -> str:
+    """`  label:    value`, later lines of a value aligned under its first."""
+    continuation = "\n" + " " * (2 + _LABEL_WIDTH)
+    return f"  {label + ':':<{_LABEL_WIDTH}}{continuation.join(str(value).splitlines())}"
+
+
+class GuardError(AnyshapeError, ValueError):
+    """The sizes of the inputs break a condition under which the program was compiled."""
+
+
+class DtypeError(AnyshapeError, TypeError):
+    """A tensor has another element type than the program takes."""
+
+
+class RankError(AnyshapeError, ValueError):
+    """A tensor has another number of axes than the program takes."""
+
+
+class ArgumentError(AnyshapeError, TypeError):
+    """The arguments of a call do not have the structure of the example arguments."""
+
+
+class IndexOutOfRange(AnyshapeError, IndexError):
+    """A gather, scatter or embedding got an index outside its axis."""
+
+
+class MemoryLimit(AnyshapeError, MemoryError):
+    """The program needs more memory than there is, or than the caller allows."""
+
+
+class ArtifactError(AnyshapeError):
+    """A compiled artifact is corrupt, of another version, or for another machine."""
+
+
+class CodegenError(AnyshapeError, RuntimeError):
+    """A kernel plan or host program could not be turned into machine code."""
+
+
+class VerifyError(AnyshapeError, ValueError):
+    """A program breaks an invariant of its stage."""
+
+
+class OptionError(AnyshapeError, ValueError):
+    """An option, or an environment variable, has a value that is not allowed."""
+
+
+class ExportError(AnyshapeError):
+    """A framework could not hand over the model as a graph."""
+
+
+@dataclass(frozen=True)
+class UnsupportedOp:
+    """One op that a front end cannot take.
+
+    Args:
+        name: the op's name in its own framework, such as `aten.fft_rfft.default`.
+        reason: why it cannot be taken.
+        location: `file:line` in the user's program, where known.
+    """
+
+    name: str
+    reason: str
+    location: str | None = None
+
+
+class UnsupportedOps(AnyshapeError):
+    """The model uses ops that cannot be compiled; the text lists all of them, each with its source lines."""
+
+    def __init__(self, ops: Sequence[UnsupportedOp]) -> None:
+        self.ops = tuple(ops)
+        kinds = len({op.name for op in self.ops})
+        noun = "op" if kinds == 1 else "different ops"
+        super().__init__(
+            f"the model uses {kinds} {noun} that anyshape cannot compile",
+            where=_ops_text(self.ops),
+            remedy="replace these ops in the model, or leave them to the framework",
+        )
+        # Unpickling calls the class with `args`.
+        self.args = (self.ops,)
+
+
+def _ops_text(ops: Sequence[UnsupportedOp]) -> str:
+    """One line for each (name, reason), below it the distinct source lines in the order in which they were met."""
+    locations: dict[tuple[str, str], dict[str, None]] = {}
+    for op in ops:
+        seen = locations.setdefault((op.name, op.reason), {})
+        if op.location is not None:
+            seen[op.location] = None
+    lines: list[str] = []
+    for (name, reason), seen in locations.items():
+        lines.append(f"{name}: {reason}")
+        lines.extend(f"  at {location}" for location in seen)
+    return "\n".join(lines)

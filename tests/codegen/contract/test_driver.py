@@ -1,0 +1,141 @@
+"""The block driver called with task records, against numpy in f64."""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anyshape.codegen.contract import pack_panels, shared_objects
+from anyshape.codegen.contract.driver import SLOTS, Slot, block_name
+from anyshape.codegen.llvm import LoadedCode, host_target
+from anyshape.support.machine import host_machine
+
+Guard = Callable[[np.ndarray], Any]
+ROWS = (1, 2, 3, 5, 6, 7, 13, 17, 64, 65, 130)
+COLUMNS = (1, 15, 16, 63, 64, 65, 130, 384)
+DEPTHS = (0, 1, 2, 31, 384, 769)
+
+
+@pytest.fixture(scope="module")
+def code() -> LoadedCode:
+    return LoadedCode([shared_objects(host_target(), host_machine(), ("f32", "f64"))])
+
+
+def run_block(code: LoadedCode, element: str, **slots: int) -> None:
+    record = (ctypes.c_int64 * SLOTS)()
+    for name, value in slots.items():
+        record[Slot[name.upper()]] = value
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address(block_name(element)))(ctypes.addressof(record))
+
+
+def close(got: np.ndarray, expected: np.ndarray, magnitude: np.ndarray) -> None:
+    """|got − expected| within a few roundings of the sum of the products' magnitudes."""
+    eps = np.finfo(got.dtype).eps
+    assert np.all(np.abs(got - expected) <= 16 * eps * (magnitude + 1)), np.abs(got - expected).max()
+
+
+def cases(seed: int, count: int) -> Iterator[tuple[int, int, int]]:
+    rng = np.random.default_rng(seed)
+    yield from ((m, n, k) for m in (1, 6, 17) for n in (64, 65) for k in DEPTHS)
+    for _ in range(count):
+        yield int(rng.choice(ROWS)), int(rng.choice(COLUMNS)), int(rng.choice(DEPTHS))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_packed(code: LoadedCode, guarded: Guard, dtype: type, with_bias: bool) -> None:
+    rng = np.random.default_rng(1)
+    element = np.dtype(dtype).name.replace("float", "f")
+    for m, n, k in cases(2, 40):
+        a, w, bias = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n), (n,)))
+        lhs, panels, start, out = guarded(a), guarded(pack_panels(w)), guarded(bias), guarded(np.full((m, n), 7, dtype))
+        run_block(
+            code, element, rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=k, lhs_depth=1, rhs=panels.address,
+            rhs_depth=64, rhs_column=1, rhs_panel=64 * k, packed=1, out=out.address, out_row=n,
+            init=start.address if with_bias else 0,
+        )  # fmt: skip
+        expected = a.astype(np.float64) @ w.astype(np.float64) + (bias if with_bias else 0)
+        close(out.array, expected, np.abs(a) @ np.abs(w) + np.abs(bias))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["rows", "columns", "strided"])
+def test_right_hand_side_that_is_not_packed(code: LoadedCode, guarded: Guard, dtype: type, order: str) -> None:
+    rng = np.random.default_rng(3)
+    element = np.dtype(dtype).name.replace("float", "f")
+    for m, n, k in cases(4, 25):
+        a = rng.standard_normal((m, k)).astype(dtype)
+        if order == "rows":
+            held = guarded(rng.standard_normal((k, n)).astype(dtype))
+            w, steps = held.array, (n, 1)
+        elif order == "columns":
+            held = guarded(rng.standard_normal((n, k)).astype(dtype))
+            w, steps = held.array.T, (1, k)
+        else:
+            held = guarded(rng.standard_normal((k, 3 * n)).astype(dtype))
+            w, steps = held.array[:, ::3], (3 * n, 3)
+        lhs, out = guarded(a), guarded(np.full((m, n), 7, dtype))
+        scratch = guarded(np.zeros(max(1, min(k, 768)) * 64, dtype))
+        run_block(
+            code, element, rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=k, lhs_depth=1, rhs=held.address,
+            rhs_depth=steps[0], rhs_column=steps[1], rhs_panel=64 * steps[1], out=out.address, out_row=n,
+            rhs_scratch=scratch.address,
+        )  # fmt: skip
+        close(out.array, a.astype(np.float64) @ w.astype(np.float64), np.abs(a) @ np.abs(w))
+
+
+def test_left_hand_side_with_any_strides(code: LoadedCode, guarded: Guard) -> None:
+    rng = np.random.default_rng(5)
+    for m, n, k in cases(6, 25):
+        held, w = guarded(rng.standard_normal((k, m)).astype(np.float32)), rng.standard_normal((k, n)).astype(np.float32)
+        panels, out = guarded(pack_panels(w)), guarded(np.full((m, n), 7, np.float32))
+        scratch = guarded(np.zeros(max(1, min(k, 768)) * m, np.float32))
+        run_block(
+            code, "f32", rows=m, columns=n, depth=k, lhs=held.address, lhs_row=1, lhs_depth=m, rhs=panels.address,
+            rhs_depth=64, rhs_column=1, rhs_panel=64 * k, packed=1, out=out.address, out_row=n,
+            lhs_scratch=scratch.address,
+        )  # fmt: skip
+        close(out.array, held.array.T.astype(np.float64) @ w.astype(np.float64), np.abs(held.array.T) @ np.abs(w))
+
+
+def test_rows_do_not_depend_on_their_neighbours(code: LoadedCode, guarded: Guard) -> None:
+    """Every row count gives each row the same bits: the order of additions is that of k."""
+    rng = np.random.default_rng(7)
+    k, n = 800, 70
+    a, w = rng.standard_normal((20, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    panels = guarded(pack_panels(w))
+    results = []
+    for m in range(1, 21):
+        lhs, out = guarded(a[20 - m :].copy()), guarded(np.zeros((m, n), np.float32))
+        run_block(
+            code, "f32", rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=k, lhs_depth=1, rhs=panels.address,
+            rhs_depth=64, rhs_column=1, rhs_panel=64 * k, packed=1, out=out.address, out_row=n,
+        )  # fmt: skip
+        results.append(out.array[-1].copy())
+    assert all(np.array_equal(results[0], row) for row in results)
+
+
+def test_the_epilogue_sees_each_tile_once(code: LoadedCode, guarded: Guard) -> None:
+    seen: list[tuple[int, ...]] = []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4, ctypes.c_void_p, ctypes.c_int64)
+
+    @kind
+    def epilogue(context: int, row: int, rows: int, column: int, columns: int, tile: int, stride: int) -> None:
+        seen.append((context, row, rows, column, columns, tile, stride))
+
+    m, n, k = 17, 130, 1000
+    a, w = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+    lhs, panels, out = guarded(a), guarded(pack_panels(w)), guarded(np.zeros((m, n), np.float32))
+    run_block(
+        code, "f32", rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=k, lhs_depth=1, rhs=panels.address, rhs_depth=64,
+        rhs_column=1, rhs_panel=64 * k, packed=1, out=out.address, out_row=n, first_row=100, first_column=640,
+        epilogue=ctypes.cast(epilogue, ctypes.c_void_p).value or 0, context=99,
+    )  # fmt: skip
+    covered = np.zeros((m, n), int)
+    for context, row, rows, column, columns, tile, stride in seen:
+        covered[row - 100 : row - 100 + rows, column - 640 : column - 640 + columns] += 1
+        assert (context, stride) == (99, n)
+        assert tile == out.address + 4 * ((row - 100) * n + column - 640)
+    assert np.all(covered == 1)

@@ -1,0 +1,32 @@
+"""Host programs as text: print, parse, print."""
+
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.parser import Parser
+
+from anyshape.dialects.host import ProgramOp
+from anyshape.dialects.host.verify import verify_program
+
+
+def test_round_trip(sample: Any, context: Context) -> None:
+    text = str(sample.program)
+    parsed = Parser(context, text).parse_op()
+    assert isinstance(parsed, ProgramOp)
+    assert str(parsed) == text
+    assert parsed.is_structurally_equivalent(sample.program)
+    verify_program(parsed, sample.kernels)
+
+
+def test_text_says_what_happens(sample: Any) -> None:
+    text = str(sample.program)
+    for line in (
+        'host.program "sample" names ["x", "scale"] constants ["w"] sites ["line 1: %lld of %lld"]',
+        'host.bind "n" = %0 axis 0',
+        "host.guard_axis %0 axis 1 : i64 is <[4]> else \"argument 'x' axis 1: got %lld, expected %lld\"",
+        'host.guard <"n <= 512"> else',
+        "host.view %4 :",
+        "host.launch @shift(%5, %3, %6) sizes <[n, n floordiv 2]> extent <[4*n]> grain <[64]> scratch <[16*n]> outputs",
+        "host.return",
+    ):
+        assert line in text
