@@ -1,20 +1,25 @@
 # VENV may point anywhere; PYTHON makes it. Plain pip installs, so pip's own variables and files hold.
 VENV ?= .venv
 PYTHON ?= python3
+# Triton's interpreter needs an older numpy than the rest.
+TRITON_VENV ?= .venv-triton
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BENCH_INSTALLED := $(VENV)/.installed-bench
+TRITON_INSTALLED := $(TRITON_VENV)/.installed
 # What an editable install copies or compiles: after a change here, install again.
 BUILT_FROM := pyproject.toml $(wildcard setup.py anyshape/runtime/*.c anyshape/runtime/*.h)
 SOURCES := anyshape tests $(wildcard bench examples setup.py)
 
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test fuzz test-gpu-lookahead check format bench clean
 
 help:
 	@echo "make setup   install anyshape, PyTorch and the test tools into $(VENV)"
 	@echo "make demo    run the demonstration"
 	@echo "make test    run the tests"
+	@echo "make test-gpu-lookahead  run plans in Triton's interpreter and compile them for GPUs; no GPU needed"
+	@echo "make fuzz    run N=1000 random graphs from seed FIRST=0 on, every fifth of them compiled"
 	@echo "make check   style, types and the layering of the packages"
 	@echo "make format  rewrite the sources in the standard style"
 	@echo "make bench   measure against PyTorch, ONNX Runtime and OpenVINO"
@@ -37,6 +42,21 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -q --durations=20
 
+$(TRITON_INSTALLED): $(BUILT_FROM)
+	test -x $(TRITON_VENV)/bin/python || $(PYTHON) -m venv $(TRITON_VENV)
+	$(TRITON_VENV)/bin/python -m pip install --progress-bar off -e '.[gpu]' 'pytest>=9.0'
+	touch $@
+
+# Triton decides when it is imported whether it interprets or compiles.
+test-gpu-lookahead: $(TRITON_INSTALLED)
+	TRITON_INTERPRET=1 $(TRITON_VENV)/bin/python -m pytest --noconftest -q tests/targets/triton/lookahead_interpret.py
+	TRITON_CACHE_DIR=$(TRITON_VENV)/cache $(TRITON_VENV)/bin/python -m pytest --noconftest -q tests/targets/triton/lookahead_compile.py
+
+N ?= 1000
+FIRST ?= 0
+fuzz: $(INSTALLED)
+	$(BIN)/python -m tests.kernels.fuzz --first $(FIRST) --count $(N)
+
 # Every check runs, so that one call shows all that is wrong.
 check: $(INSTALLED)
 	@failed=; \
@@ -58,4 +78,4 @@ clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -f anyshape/runtime/_ral*.so
 	find anyshape tests -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -f $(INSTALLED) $(BENCH_INSTALLED)
+	rm -f $(INSTALLED) $(BENCH_INSTALLED) $(TRITON_INSTALLED)

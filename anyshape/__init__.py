@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anyshape.driver.api import compile, load, report
+    from anyshape.driver.api import CompiledModule, compile
     from anyshape.support.errors import (
         AnyshapeError,
         ArgumentError,
@@ -36,6 +36,7 @@ __all__ = [
     "ArgumentError",
     "ArtifactError",
     "CodegenError",
+    "CompiledModule",
     "DtypeError",
     "ExportError",
     "GuardError",
@@ -49,14 +50,11 @@ __all__ = [
     "VerifyError",
     "__version__",
     "compile",
-    "load",
-    "report",
 ]
 
 _ROOMS = {
+    "CompiledModule": "anyshape.driver.api",
     "compile": "anyshape.driver.api",
-    "load": "anyshape.driver.api",
-    "report": "anyshape.driver.api",
     "Options": "anyshape.support.options",
 }
 """Public name -> module that defines it; every other name in `__all__` is an error."""

@@ -23,8 +23,9 @@ from xdsl.dialects.arith import AddfOp
 from xdsl.dialects.builtin import Float32Type
 
 import anyshape.runtime
-from anyshape.codegen.contract import contract_schedule, emit_contract, pack_panels, shared_objects
+from anyshape.codegen.contract import contract_schedule, emit_contract, pack_panels
 from anyshape.codegen.llvm import LoadedCode, emit_object, host_target, optimise
+from anyshape.codegen.microkernels import shared_objects
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import emit_kernel
 from anyshape.dialects.tile import ContractOp, KernelOp, LoadOp, YieldOp, buffer
@@ -107,9 +108,7 @@ def _measure(linear: Linear, m: int, n: int, k: int, repeats: int) -> tuple[floa
 
     ours()
     theirs()
-    np.testing.assert_allclose(
-        out, torch.nn.functional.linear(x, weights[-1], bias).numpy(), rtol=0, atol=2e-6 * k
-    )
+    np.testing.assert_allclose(out, torch.nn.functional.linear(x, weights[-1], bias).numpy(), rtol=0, atol=2e-6 * k)
     times: dict[Callable[[], None], list[float]] = {ours: [], theirs: []}
     for _ in range(repeats):
         for function, samples in times.items():

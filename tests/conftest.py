@@ -13,7 +13,14 @@ settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
+# Tests count what is compiled: nothing may come from, or go to, the cache of whoever runs them.
+os.environ["ANYSHAPE_CACHE"] = "off"
+
 _skips = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-goldens", action="store_true", help="write what is printed now into the golden files")
 
 
 def pytest_configure(config: pytest.Config) -> None:

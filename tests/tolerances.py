@@ -35,7 +35,9 @@ COMPUTED: Mapping[DType, Tolerance] = {
 }
 
 
-def assert_close(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], tolerance: Tolerance, message: str = "") -> None:
+def assert_close(
+    got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], tolerance: Tolerance, message: str = ""
+) -> None:
     """Equal shapes and dtypes; NaN equals NaN, infinities equal themselves."""
     assert got.shape == expected.shape, f"{message}: shape {got.shape}, expected {expected.shape}"
     assert got.dtype == expected.dtype, f"{message}: dtype {got.dtype}, expected {expected.dtype}"

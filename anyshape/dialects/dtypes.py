@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BFloat16Type,
     Float16Type,
     Float32Type,
@@ -29,7 +30,7 @@ class DType:
 
     name: str
     type: TypeAttribute
-    scalar: TypeAttribute
+    scalar: AnyFloat | IntegerType
     numpy: np.dtype[Any]
     runtime_code: int
 

@@ -68,6 +68,15 @@ def _wide(f: Callable[..., Array]) -> Callable[..., Array]:
     return apply
 
 
+def _multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """a · b + c of f64: the product of two f32 is exact, so that only the sum and the last narrowing round."""
+    return a * b + c
+
+
+def _reciprocal_root(x: Array) -> Array:
+    return 1.0 / np.sqrt(x)
+
+
 _erf = np.vectorize(pymath.erf, otypes=[np.float64])
 
 _BINARY: dict[type[Operation], Callable[[Array, Array], Array]] = {
@@ -111,7 +120,7 @@ _UNARY: dict[type[Operation], Callable[[Array], Array]] = {
     math.LogOp: _wide(np.log),
     math.Log1pOp: _wide(np.log1p),
     math.RoundEvenOp: np.rint,
-    math.RsqrtOp: _wide(lambda x: 1.0 / np.sqrt(x)),
+    math.RsqrtOp: _wide(_reciprocal_root),
     math.SinOp: _wide(np.sin),
     math.SqrtOp: _wide(np.sqrt),
     math.TanhOp: _wide(np.tanh),
@@ -166,7 +175,9 @@ def _convert(op: Operation, a: Array) -> Array:
     target = numpy_of_scalar(op.results[0].type)
     if isinstance(op, arith.TruncIOp) and target == np.bool_:
         return (a & 1).astype(np.bool_)
-    if isinstance(op, arith.ExtSIOp | arith.SIToFPOp) and a.dtype == np.bool_:  # the only bit of a signed i1 is its sign
+    if (
+        isinstance(op, arith.ExtSIOp | arith.SIToFPOp) and a.dtype == np.bool_
+    ):  # the only bit of a signed i1 is its sign
         return (-a.astype(np.int8)).astype(target)
     return a.astype(target)
 
@@ -198,8 +209,8 @@ def interpret_op(op: Operation, operands: list[Array]) -> Array:
             return _compare_floats(op, *operands)
         case arith.SelectOp():
             return np.where(*operands)
-        case math.FmaOp():  # exact in f64 for f32 and narrower; two roundings in f64
-            return _wide(lambda a, b, c: a * b + c)(*operands)
+        case math.FmaOp():
+            return _wide(_multiply_add)(*operands)
         case arith.ExtUIOp() | arith.UIToFPOp():
             return _unsigned(operands[0]).astype(numpy_of_scalar(op.results[0].type))
         case _ if isinstance(op, _CONVERSIONS):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math as pymath
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, math
@@ -35,7 +35,7 @@ def is_float(value: SSAValue) -> bool:
 
 def _bits(type: Attribute) -> int:
     if isinstance(type, IntegerType):
-        return type.width.data
+        return type.bitwidth
     if isinstance(type, AnyFloat):
         return type.bitwidth
     raise TypeError(f"{type} has no bit width")
@@ -75,7 +75,8 @@ class Scalars:
         if isinstance(type, AnyFloat):
             return self._append(arith.ConstantOp(FloatAttr(float(value), type)))
         assert isinstance(type, IntegerType | IndexType)
-        return self._append(arith.ConstantOp(IntegerAttr(int(value), type, truncate_bits=True)))
+        integer = cast("IntegerType | IndexType", type)
+        return self._append(arith.ConstantOp(IntegerAttr(int(value), integer, truncate_bits=True)))
 
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """a + b; integers wrap; a bool sum is a disjunction."""
@@ -161,9 +162,7 @@ class Scalars:
 
     def logical_not(self, a: SSAValue) -> SSAValue:
         """Bitwise complement of integers; negation of bools."""
-        assert isinstance(a.type, IntegerType)
-        ones = 1 if a.type == I1 else -1
-        return self.logical_xor(a, self.constant(ones, a.type))
+        return self.logical_xor(a, self.constant(1 if a.type == I1 else -1, a.type))
 
     def shift_left(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._append(arith.ShLIOp(a, b))
@@ -195,24 +194,24 @@ class Scalars:
             return self._resize_integer(self._append(arith.FPToSIOp(a, wide)), target, unsigned=False)
         if target.is_float:
             op = arith.UIToFPOp if source.is_unsigned else arith.SIToFPOp
-            return self._append(op(a, target.scalar))
+            return self._append(op(a, cast("AnyFloat", target.scalar)))
         return self._resize_integer(a, target, unsigned=source.is_unsigned)
 
     def _convert_float(self, a: SSAValue, target: DType) -> SSAValue:
         have, want = _bits(a.type), _bits(target.scalar)
-        if a.type == target.scalar:
-            return a
+        type = cast("AnyFloat", target.scalar)
         if have == want:  # f16 <-> bf16 meet in f32
-            return self._append(arith.TruncFOp(self._append(arith.ExtFOp(a, _F32)), target.scalar))
-        return self._append((arith.ExtFOp if want > have else arith.TruncFOp)(a, target.scalar))
+            return self._append(arith.TruncFOp(self._append(arith.ExtFOp(a, _F32)), type))
+        return self._append((arith.ExtFOp if want > have else arith.TruncFOp)(a, type))
 
     def _resize_integer(self, a: SSAValue, target: DType, *, unsigned: bool) -> SSAValue:
         have, want = _bits(a.type), _bits(target.scalar)
+        type = cast("IntegerType", target.scalar)
         if have == want:
             return a
         if want < have:
-            return self._append(arith.TruncIOp(a, target.scalar))
-        return self._append((arith.ExtUIOp if unsigned else arith.ExtSIOp)(a, target.scalar))
+            return self._append(arith.TruncIOp(a, type))
+        return self._append((arith.ExtUIOp if unsigned else arith.ExtSIOp)(a, type))
 
 
 def lowest(dtype: DType) -> float | int:
@@ -229,4 +228,3 @@ def highest(dtype: DType) -> float | int:
     if dtype.is_bool:
         return 1
     return (1 << (8 * dtype.bytes - (0 if dtype.is_unsigned else 1))) - 1
-

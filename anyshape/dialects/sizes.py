@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, TensorType
 from xdsl.ir import Attribute, Data
@@ -127,7 +127,7 @@ def dtype_of(type: Attribute) -> DType:
     """The element type of a tensor type."""
     if not isinstance(type, TensorType):
         raise VerifyException(f"expected a tensor type, got {type}")
-    return dtype_of_type(type.element_type)
+    return dtype_of_type(cast("Tensor", type).element_type)
 
 
 def numel(sizes: Sequence[Size]) -> Size:

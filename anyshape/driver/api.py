@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from anyshape.dialects.host import BindOp, ProgramOp
-from anyshape.driver.build import BuiltObjects, build_objects, load_program
+from anyshape.driver.build import BuiltObjects, build_objects, load_program, write_objects
 from anyshape.driver.report import Report
+from anyshape.runtime import Program
 from anyshape.support.options import Options
 from anyshape.support.trace import Progress, Trace
 
+Run = Callable[[Program, Sequence[Any]], list[Any]]
 DynamicShapes = Mapping[str, Any] | Sequence[Any] | Literal["all"] | None
 
 
@@ -27,12 +27,12 @@ class CompiledModule:
         IndexOutOfRange: a token or index that its table does not have; names index and bound, nothing is read.
     """
 
-    def __init__(self, imported: Any, built: BuiltObjects, options: Options, report: Report, run: Callable[..., Any]) -> None:
-        self._adaptor = imported.adaptor
+    def __init__(self, adaptor: Any, built: BuiltObjects, program: Program, report: Report, run: Run) -> None:
+        self._adaptor = adaptor
         self._built = built
+        self._program = program
         self._report = report
         self._run = run
-        self._program = load_program(built, options.threads or 0)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors = self._adaptor.flatten(args, kwargs)
@@ -44,18 +44,12 @@ class CompiledModule:
 
     @property
     def built(self) -> BuiltObjects:
-        """Objects, constants, kernel plans and host program."""
+        """Objects, constants and, where they were compiled in this process, kernel plans and host program (`stages`)."""
         return self._built
 
     def write_objects(self, directory: Path | str) -> list[Path]:
         """Write the object files and `constants.bin`, to be linked with the C sources of the runtime into any program."""
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"{name}.o" for name in ("kernels", "program", "microkernels")][: len(self._built.objects)]
-        for path, data in zip(paths, self._built.objects, strict=True):
-            path.write_bytes(data)
-        self._built.constants.write(folder / "constants.bin")
-        return paths
+        return write_objects(self._built, Path(directory))
 
 
 def compile(
@@ -83,39 +77,33 @@ def compile(
     options = options or Options.from_environment()
     trace = Trace.from_options(options, progress=progress)
     frontend = import_module("anyshape.frontends.torch")
-    with trace.stage("capture"):
+    start = time.perf_counter()
+    with trace.stage("import"):
         imported = frontend.import_module(module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
     trace.log("graph", lambda: str(imported.module))
     trace.dump("graph", "mlir", lambda: str(imported.module))
-    start = time.perf_counter()
     built = build_objects(imported.module, [spec.name for spec in imported.inputs], imported.store, options, trace)
-    report = _report_of(built, time.perf_counter() - start, imported.capture_seconds, trace)
-    compiled = CompiledModule(imported, built, options, report, import_module("anyshape.runtime.torch_adaptor").run)
+    with trace.stage("load"):
+        program = load_program(built, options.threads or 0)
+    seconds = time.perf_counter() - start - imported.capture_seconds
+    report = _report_of(built, seconds, imported.capture_seconds, trace)
     trace.log("compile", trace.times_text)
-    return compiled
+    run = import_module("anyshape.runtime.torch_adaptor").run
+    return CompiledModule(imported.adaptor, built, program, report, run)
 
 
 def _report_of(built: BuiltObjects, seconds: float, capture_seconds: float, trace: Trace) -> Report:
-    launches = Counter(launch.kernel_name for launch in built.launches)
+    summary, constants = built.summary, built.constants
     return Report(
         compiles=1,
-        kernels=len(built.kernels),
-        launches=launches.total(),
+        kernels=len(summary.launches),
+        launches=sum(summary.launches.values()),
         fallbacks=0,
-        symbols=_symbols_of(built.program),
-        guards=tuple(built.guards),
+        symbols=summary.symbols,
+        guards=summary.guards,
         compile_seconds=seconds,
         capture_seconds=capture_seconds,
         stages={name: stage.seconds for name, stage in trace.stages.items()},
-        kernel_launches=dict(launches),
-        constant_bytes=sum(array.nbytes for array in built.constants.arrays),
+        kernel_launches=summary.launches,
+        constant_bytes=sum(constants.bytes_of(entry) for entry in constants.entries),
     )
-
-
-def _symbols_of(program: ProgramOp) -> dict[str, str]:
-    names = dict(zip(program.body.block.args, (name.data for name in program.names), strict=True))
-    return {
-        op.symbol.data: f"{names[op.argument]}, axis {op.axis.value.data}"  # pyright: ignore[reportArgumentType]
-        for op in program.body.block.ops
-        if isinstance(op, BindOp)
-    }

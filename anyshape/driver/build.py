@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from anyshape.codegen.attend import attend_schedule, emit_attend
-from anyshape.codegen.contract import contract_schedule, emit_contract, shared_objects
+from anyshape.codegen.contract import contract_schedule, emit_contract
 from anyshape.codegen.host import DESCRIPTOR, emit_program
 from anyshape.codegen.llvm import LoadedCode, Target, emit_object, host_target, optimise
+from anyshape.codegen.microkernels import Part, part_object
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import Claim, EmittedKernel, emit_kernel
 from anyshape.dialects.dhlo import ConstantStore, Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.dhlo.graph import facts_of
-from anyshape.dialects.host import GuardAxisOp, GuardOp, LaunchOp, ProgramOp
-from anyshape.dialects.tile import AttendOp, ContractOp, KernelOp
-from anyshape.driver.constants import ConstantTable, build_table
+from anyshape.dialects.dtypes import BY_NAME, dtype_of_numpy
+from anyshape.dialects.host import BindOp, GuardAxisOp, GuardOp, LaunchOp, ProgramOp
+from anyshape.dialects.host.verify import verify_program
+from anyshape.dialects.tile import AttendOp, ContractOp, KernelOp, buffer_of
+from anyshape.driver.cache import Cache, Entry, key_of
+from anyshape.driver.constants import ConstantTable
 from anyshape.driver.pipeline import run_graph_passes
 from anyshape.fusion import copy_shared_results, decide_fusion, outline_groups
-from anyshape.host import BuiltProgram, LaunchShape, build_program
-from anyshape.kernels import Launch, Plan, PlanTable
+from anyshape.host import BuiltProgram, ConstantEntry, LaunchShape, build_program
+from anyshape.kernels import Launch, PackedOperand, Plan, PlanTable
 from anyshape.runtime import Program, runtime
 from anyshape.support.machine import Machine, host_machine
 from anyshape.support.options import Options
@@ -34,63 +42,155 @@ CLAIMS: Mapping[type[Operation], Claim] = {ContractOp: emit_contract, AttendOp: 
 
 
 @dataclass(frozen=True)
-class BuiltObjects:
-    """A compiled program before it is loaded: object files, constants, and the plans that it was made from."""
+class Summary:
+    """What a program is made of, in plain values: kernels launched (by name, with counts), sizes bound, guards."""
 
-    objects: tuple[bytes, ...]
-    constants: ConstantTable
+    launches: Mapping[str, int]
+    symbols: Mapping[str, str]
+    guards: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The intermediate forms that a program was built from."""
+
     program: ProgramOp
     kernels: Mapping[str, KernelOp]
 
-    @property
-    def launches(self) -> list[LaunchOp]:
-        return [op for op in self.program.body.block.ops if isinstance(op, LaunchOp)]
 
-    @property
-    def guards(self) -> list[str]:
-        """What the program demands of the sizes of a call."""
-        found: list[str] = []
-        for op in self.program.body.block.ops:
-            if isinstance(op, GuardOp):
-                found.append(str(op.relation.data))
-            elif isinstance(op, GuardAxisOp):
-                found.append(op.message.data.split(":")[0] + f" is {op.size.data[0]}")
-        return found
+@dataclass(frozen=True)
+class BuiltObjects:
+    """A compiled program before it is loaded. `stages` is None when it came from the cache."""
+
+    objects: Mapping[str, bytes]
+    constants: ConstantTable
+    summary: Summary
+    stages: Stages | None = None
 
 
 def build_objects(
     module: ModuleOp, names: Sequence[str], store: ConstantStore, options: Options, trace: Trace
 ) -> BuiltObjects:
-    """Compile the `@main` of a module of `dhlo` ops to object files; the module is consumed."""
+    """Compile the `@main` of a module of `dhlo` ops to object files, or fetch them from the cache; the module is consumed."""
     machine, target = host_machine(), host_target()
+    if options.cache is None:
+        return _compile(module, names, store, options, trace, machine, target)
+    with trace.stage("cache"):
+        cache = Cache(options.cache)
+        key = key_of("program", target, machine, options.precision, json.dumps(list(names)), str(module))
+        entry = cache.get(key)
+    if entry is not None:
+        return _from_entry(entry, store)
+    given = frozenset(store)
+    built = _compile(module, names, store, options, trace, machine, target)
+    with trace.stage("cache"):
+        cache.put(key, _to_entry(built, given))
+    return built
+
+
+def _compile(
+    module: ModuleOp,
+    names: Sequence[str],
+    store: ConstantStore,
+    options: Options,
+    trace: Trace,
+    machine: Machine,
+    target: Target,
+) -> BuiltObjects:
     run_graph_passes(module, store, trace, options)
     func = main_of(module)
-    relations = facts_of(func).relations()
     with trace.stage("fuse"):
         decision = decide_fusion(func)
-        trace.log("fusion", lambda: "\n".join(f"{e.producer.name} -> {e.consumer.name}: {e.reason}" for e in decision.edges))
+        trace.log("fusion", lambda: "\n".join(str(edge) for edge in decision.edges))
         outline_groups(func, decision)
         copy_shared_results(func)
     trace.dump("fused", "mlir", lambda: str(module))
     with trace.stage("plan"):
         table, launches = plan_kernels(func)
         kernels = {plan.kernel.sym_name.data: plan.kernel for plan in table.plans.values()}
+    trace.log("kernels", lambda: "\n".join(str(kernel) for kernel in kernels.values()))
     trace.dump("kernels", "mlir", lambda: "\n".join(str(kernel) for kernel in kernels.values()))
     with trace.stage("emit kernels"):
         kernel_object, shapes = emit_kernels(list(table.plans.values()), machine, target, trace)
     with trace.stage("plan host"):
-        built = build_program(func, names, relations, launches, shapes, table.sites)
+        built = build_program(func, names, facts_of(func).relations(), launches, shapes, table.sites)
+        if options.verify:
+            verify_program(built.program, kernels)
+    trace.log("host", lambda: str(built.program))
+    trace.log("guards", lambda: "\n".join(guards_of(built.program)))
     trace.dump("host", "mlir", lambda: str(built.program))
-    with trace.stage("pack constants"):
-        constants = build_table(built.constants, store)
+    constants = ConstantTable(tuple(built.constants), store)
     with trace.stage("emit host"):
-        host_object = emit_host(built, constants, target)
-    objects = [kernel_object, host_object]
-    elements = _contract_elements(kernels.values())
-    if elements:
-        with trace.stage("micro-kernels"):
-            objects.append(shared_objects(target, machine, elements))
-    return BuiltObjects(tuple(objects), constants, built.program, kernels)
+        objects = {"kernels": kernel_object, "program": emit_host(built, constants, target)}
+    with trace.stage("micro-kernels"):
+        for part in _parts(kernels.values()):
+            objects[f"microkernels_{part}"] = _microkernels(target, machine, part, options)
+    summary = Summary(
+        Counter(op.kernel_name for op in built.program.body.block.ops if isinstance(op, LaunchOp)),
+        symbols_of(built.program),
+        tuple(guards_of(built.program)),
+    )
+    return BuiltObjects(objects, constants, summary, Stages(built.program, kernels))
+
+
+def _microkernels(target: Target, machine: Machine, part: Part, options: Options) -> bytes:
+    """An object that no graph changes: once for each machine, then from the cache."""
+    if options.cache is None:
+        return part_object(target, machine, part)
+    cache = Cache(options.cache)
+    key = key_of("microkernels", target, machine, str(part))
+    entry = cache.get(key)
+    if entry is None:
+        entry = Entry({}, {"microkernels": part_object(target, machine, part)})
+        cache.put(key, entry)
+    return entry.blobs["microkernels"]
+
+
+def _to_entry(built: BuiltObjects, given: frozenset[str]) -> Entry:
+    """The cache's form of a program: everything but the weights that the model brings (`given`)."""
+    summary, constants = built.summary, built.constants
+    made = {entry.weight: constants.store[entry.weight] for entry in constants.entries if entry.weight not in given}
+    head = {
+        "launches": dict(summary.launches),
+        "symbols": dict(summary.symbols),
+        "guards": list(summary.guards),
+        "constants": [[entry.weight, entry.packed and asdict(entry.packed)] for entry in constants.entries],
+        "objects": list(built.objects),
+        "weights": {name: [dtype_of_numpy(array.dtype).name, list(array.shape)] for name, array in made.items()},
+    }
+    return Entry(head, {**built.objects, **{name: array.tobytes() for name, array in made.items()}})
+
+
+def _from_entry(entry: Entry, store: ConstantStore) -> BuiltObjects:
+    head = entry.head
+    for name, (dtype, shape) in head["weights"].items():
+        store.add(np.frombuffer(entry.blobs[name], BY_NAME[dtype].numpy).reshape(shape))
+    constants = tuple(
+        ConstantEntry(weight, None if packed is None else PackedOperand(**packed)) for weight, packed in head["constants"]
+    )
+    summary = Summary(head["launches"], head["symbols"], tuple(head["guards"]))
+    return BuiltObjects({name: entry.blobs[name] for name in head["objects"]}, ConstantTable(constants, store), summary)
+
+
+def symbols_of(program: ProgramOp) -> dict[str, str]:
+    """The argument and axis that binds each size symbol."""
+    names = {value: name.data for value, name in zip(program.body.block.args, program.names, strict=True)}
+    return {
+        op.symbol.data: f"{names[op.argument]}, axis {op.axis.value.data}"  # pyright: ignore[reportArgumentType]
+        for op in program.body.block.ops
+        if isinstance(op, BindOp)
+    }
+
+
+def guards_of(program: ProgramOp) -> list[str]:
+    """What a program demands of the sizes of a call."""
+    found: list[str] = []
+    for op in program.body.block.ops:
+        if isinstance(op, GuardOp):
+            found.append(str(op.relation.data))
+        elif isinstance(op, GuardAxisOp):
+            found.append(f"{op.message.data.split(':')[0]} is {op.size.data[0]}")
+    return found
 
 
 def main_of(module: ModuleOp) -> FuncOp:
@@ -145,18 +245,30 @@ def emit_host(built: BuiltProgram, constants: ConstantTable, target: Target) -> 
     return emit_object(optimise(lower_to_llvm(builder.module), target), target)
 
 
-def _contract_elements(kernels: Sequence[KernelOp]) -> tuple[str, ...]:
-    found: set[str] = set()
+def _parts(kernels: Iterable[KernelOp]) -> list[Part]:
+    """The micro-kernels that the kernels call."""
+    found: set[Part] = set()
     for kernel in kernels:
         outermost = kernel.body.block.last_op
         if isinstance(outermost, ContractOp):
-            found.add(str(outermost.epilogue.block.args[-1].type))
+            found.add(Part("contract", str(buffer_of(outermost.lhs).element_type)))
         elif isinstance(outermost, AttendOp):
-            found.add("f32")
-    return tuple(sorted(found))
+            element = str(buffer_of(outermost.query).element_type)
+            found |= {Part("contract", element), Part("attend", element)}
+    return sorted(found)
 
 
 def load_program(built: BuiltObjects, threads: int) -> Program:
     """Link the objects in memory against the runtime."""
-    code = LoadedCode(built.objects, runtime().symbols)
-    return Program(code.address(DESCRIPTOR), built.constants.arrays, threads, owner=code)
+    code = LoadedCode(list(built.objects.values()), runtime().symbols)
+    return Program(code.address(DESCRIPTOR), built.constants.arrays(code), threads, owner=code)
+
+
+def write_objects(built: BuiltObjects, folder: Path) -> list[Path]:
+    """Write the object files and `constants.bin` for linking outside; returns the objects' paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in built.objects.items():
+        (folder / f"{name}.o").write_bytes(data)
+    code = LoadedCode(list(built.objects.values()), runtime().symbols)
+    built.constants.write(folder / "constants.bin", code)
+    return [folder / f"{name}.o" for name in built.objects]

@@ -2,55 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ctypes
+import mmap
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from anyshape.codegen.contract import pack_panels
+from anyshape.codegen.llvm import LoadedCode
+from anyshape.codegen.tiles.pack import pack_rhs_name
+from anyshape.codegen.tiles.shape import PANEL, packed_depth
 from anyshape.dialects.dhlo import Array
+from anyshape.dialects.dtypes import dtype_of_numpy
 from anyshape.host import ConstantEntry
+from anyshape.kernels import PackedOperand
 
 ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class ConstantTable:
-    """Arrays in table order; `layout` gives (bytes, offset) of each in the blob."""
+    """The entries of a table over a store of weights; packed forms are made by the program's own packing code."""
 
-    arrays: tuple[Array, ...]
+    entries: tuple[ConstantEntry, ...]
+    store: Mapping[str, Array]
+
+    def shape_of(self, entry: ConstantEntry) -> tuple[int, ...]:
+        """Sizes of an entry's array: those of the weight, or (panels, k, columns of a panel)."""
+        if entry.packed is None:
+            return self.store[entry.weight].shape
+        return (-(-entry.packed.n // PANEL), _panel_rows(entry.packed, self.store[entry.weight]), PANEL)
+
+    def bytes_of(self, entry: ConstantEntry) -> int:
+        return int(np.prod(self.shape_of(entry), dtype=np.int64)) * self.store[entry.weight].itemsize
 
     @property
     def layout(self) -> list[tuple[int, int]]:
+        """(bytes, offset in the blob) of each entry."""
         layout: list[tuple[int, int]] = []
         offset = 0
-        for array in self.arrays:
-            layout.append((array.nbytes, offset))
-            offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        for entry in self.entries:
+            size = self.bytes_of(entry)
+            layout.append((size, offset))
+            offset += -(-size // ALIGNMENT) * ALIGNMENT
         return layout
 
-    def write(self, path: Path) -> None:
+    def arrays(self, code: LoadedCode) -> list[Array]:
+        """Every array of the table: the store's own memory, or panels packed by `code` in one block of large pages."""
+        packed = [entry for entry in self.entries if entry.packed is not None]
+        sizes = [-(-self.bytes_of(entry) // ALIGNMENT) * ALIGNMENT for entry in packed]
+        block = _large_pages(sum(sizes))
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        panels: dict[ConstantEntry, Array] = {}
+        for entry, offset in zip(packed, offsets.tolist(), strict=False):
+            weight = self.store[entry.weight]
+            panels[entry] = np.frombuffer(block, weight.dtype, self.bytes_of(entry) // weight.itemsize, offset)
+        with ThreadPoolExecutor() as pool:  # the packing code runs without the interpreter's lock
+            for done in [pool.submit(_pack, code, entry, self.store[entry.weight], panels[entry]) for entry in packed]:
+                done.result()
+        return [panels[entry] if entry.packed else self.store[entry.weight] for entry in self.entries]
+
+    def write(self, path: Path, code: LoadedCode) -> None:
         """Write the blob: every array at its offset."""
         with path.open("wb") as file:
-            for array, (_, offset) in zip(self.arrays, self.layout, strict=True):
+            for array, (_, offset) in zip(self.arrays(code), self.layout, strict=True):
                 file.seek(offset)
                 file.write(np.ascontiguousarray(array).data)
             total = sum(self.layout[-1]) if self.layout else 0
             file.truncate(-(-total // ALIGNMENT) * ALIGNMENT)
 
 
-def build_table(entries: Sequence[ConstantEntry], store: Mapping[str, Array]) -> ConstantTable:
-    """The arrays of these entries; packed ones are made here, the others are the store's own memory."""
-    return ConstantTable(tuple(_array_of(entry, store[entry.weight]) for entry in entries))
+def _large_pages(size: int) -> mmap.mmap:
+    """Anonymous zeroed memory that the system is asked to back with 2 MB pages, since weights are read once a call."""
+    block = mmap.mmap(-1, max(size, 1))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        block.madvise(mmap.MADV_HUGEPAGE)
+    return block
 
 
-def _array_of(entry: ConstantEntry, weight: Array) -> Array:
-    if entry.packed is None:
-        return weight
+def _panel_rows(packed: PackedOperand, weight: Array) -> int:
+    """Rows of PANEL elements of a panel: k, rounded up for bytes."""
+    return packed_depth(dtype_of_numpy(weight.dtype).name, packed.k)
+
+
+def _pack(code: LoadedCode, entry: ConstantEntry, weight: Array, target: Array) -> None:
+    """Fill panel p of `target` from the columns `p·PANEL…` of the weight, in the order that register tiles take."""
     p = entry.packed
-    item = weight.itemsize
-    matrix = np.lib.stride_tricks.as_strided(
-        np.ascontiguousarray(weight), (p.k, p.n), (p.k_stride * item, p.n_stride * item), writeable=False
-    )
-    return pack_panels(matrix)
+    assert p is not None
+    source = np.ascontiguousarray(weight)
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4, ctypes.c_void_p)
+    pack = signature(code.address(pack_rhs_name(dtype_of_numpy(weight.dtype).name)))
+    item, panel_bytes = weight.itemsize, _panel_rows(p, weight) * PANEL * weight.itemsize
+    for number, column in enumerate(range(0, p.n, PANEL)):
+        first = source.ctypes.data + column * p.n_stride * item
+        into = target.ctypes.data + number * panel_bytes
+        pack(first, p.k_stride, p.n_stride, p.k, min(PANEL, p.n - column), into)
+

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xdsl.context import Context
@@ -14,12 +14,14 @@ from xdsl.passes import ModulePass
 from anyshape.dialects.context import new_context
 from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.dhlo.verify import verify_graph
+from anyshape.driver.fuse import FusePass
 from anyshape.passes.canonicalise_products import CanonicaliseProductsPass
 from anyshape.passes.context import GraphContext
 from anyshape.passes.cse import CsePass
 from anyshape.passes.dce import DcePass
 from anyshape.passes.expand import ExpandPass
 from anyshape.passes.fold import FoldPass
+from anyshape.passes.merge_products import MergeProductsPass
 from anyshape.passes.simplify import SimplifyPass
 from anyshape.passes.sink_reshapes import SinkReshapesPass
 from anyshape.passes.verify import VerifyPass
@@ -35,11 +37,15 @@ GRAPH_PASSES: tuple[ModulePass, ...] = (
     FoldPass(),  # what depends on constants only
     SinkReshapesPass(),  # elementwise ops next to the products that they follow
     CanonicaliseProductsPass(),  # factors as matrices
+    MergeProductsPass(),  # q, k and v are slices of one product
     SimplifyPass(),  # reshapes, transposes and constants that now meet
     CsePass(),  # equal ops once
     DcePass(),  # what no result needs
 )
 """The pipeline, in order. A pass may stand here more than once."""
+
+PASSES: Mapping[str, type[ModulePass]] = {each.name: type(each) for each in (*GRAPH_PASSES, FusePass())}
+"""Every pass by the name that `anyshape opt -p` takes."""
 
 
 class PassError(AnyshapeError, RuntimeError):
@@ -111,7 +117,7 @@ def write_reproducer(each: ModulePass, before: ModuleOp, directory: Path | None)
         "w", encoding="utf-8", prefix=f"reproduce-{each.name}-", suffix=".mlir", dir=directory, delete=False
     ) as file:
         path = Path(file.name)
-        file.write(f"// {_command(each, path)}\n{before}\n")
+        file.write(f"// {_command(each, path)}\n{before!s}\n")
     return path
 
 
@@ -125,8 +131,10 @@ def _count_ops(module: ModuleOp) -> Counter[str]:
 
 def _change(name: str, before: Counter[str], after: Counter[str]) -> str:
     """`simplify: 120 -> 96 ops (add 12 -> 8, …)`; nothing where the numbers of ops are the same."""
-    kinds = [f"{kind} {before[kind]} -> {after[kind]}" for kind in sorted(before | after) if before[kind] != after[kind]]
+    kinds = [
+        f"{kind} {before[kind]} -> {after[kind]}" for kind in sorted(before | after) if before[kind] != after[kind]
+    ]
     return f"{name}: {before.total()} -> {after.total()} ops ({', '.join(kinds)})" if kinds else ""
 
 
-__all__ = ["GRAPH_PASSES", "PassError", "run_graph_passes", "write_reproducer"]
+__all__ = ["GRAPH_PASSES", "PASSES", "PassError", "run_graph_passes", "write_reproducer"]

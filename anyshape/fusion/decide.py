@@ -7,46 +7,38 @@ groups, the reason why it was not fused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from anyshape.dialects.dhlo import BroadcastInDim, Constant, DotGeneral, Iota, Reduce, SizeOf, Transpose
-from anyshape.fusion.layout import can_multiply
+from anyshape.dialects.dhlo import BroadcastInDim, Constant, DotGeneral, Iota, Reduce, Reshape, SizeOf, Transpose
+from anyshape.fusion.alignment import HERE, Route, broadcasts_rows, keeps_rows, routes_of, spread_axes, why_not_aligned
+from anyshape.fusion.layout import can_multiply, layout_of
 from anyshape.fusion.roles import (
     Role,
     cost_of,
     domain_of,
     is_elementwise,
     is_layout,
+    is_unit_reshape,
     reads_anywhere,
     repeats,
     role_of,
-    without_ones,
 )
-from anyshape.symbolic import Size
+from anyshape.fusion.space import Domain, Space, space_of
 
-Domain = tuple[Size, ...]
 CHEAP = 2
 """An op up to this cost may be computed again for every element that a broadcast makes of it."""
+RECOMPUTED = 8
+"""Simple operations that may be repeated at a point, rather than write a value to memory and read it back."""
+MAX_ROUTES = 16
+"""Points at which one kernel may read an op that costs nothing, and moves on the way to one; plans stay as small as graphs."""
+TAKEN = "another kernel computes it, and this one reads what that wrote"
+SEPARATE = "the reshape between gives the same memory other axes"
 MAX_INPUTS = 32
 """Buffers that one kernel may take; more would spill its pointers."""
-
-
-@dataclass(frozen=True)
-class Space:
-    """What the reductions of a group share: the points reduced over, the points kept, and the axes that go."""
-
-    domain: Domain
-    kept: Domain
-    axes: tuple[int, ...]
-
-    @property
-    def innermost(self) -> bool:
-        """Whether exactly the last axes go, so that one row is one outer point."""
-        return self.axes == tuple(range(len(self.kept), len(self.domain)))
 
 
 @dataclass(eq=False)
@@ -57,12 +49,16 @@ class Group:
     domain: Domain
     ops: dict[Operation, None] = field(default_factory=dict[Operation, None])
     outputs: list[SSAValue] = field(default_factory=list[SSAValue])
+    inputs: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Values that its ops read and none of them computes."""
     space: Space | None = None
     anchor: Operation | None = None
     amplified: set[Operation] = field(default_factory=set[Operation])
     """Ops that are computed again for elements of a broadcast."""
     upstream: set[Operation] = field(default_factory=set[Operation])
     """Layouts of the anchor's operands."""
+    routes: dict[Operation, frozenset[Route]] = field(default_factory=dict[Operation, frozenset[Route]])
+    """The points at which each op is computed, as steps from the group's own point."""
 
     @property
     def kind(self) -> str:
@@ -78,6 +74,9 @@ class Edge:
     producer: Operation
     consumer: Operation
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.producer.name} -> {self.consumer.name}: {self.reason}"
 
 
 @dataclass
@@ -96,7 +95,9 @@ def decide_fusion(func: FuncOp) -> Decision:
     """Groups for every op of `func` that is neither a weight nor a view, all ops expanded beforehand."""
     decision = Decision()
     for op in reversed(list(func.body.block.ops)):
-        if not op.results or role_of(op) in (Role.RESIDENT, Role.VIEW):
+        if not op.results or role_of(op) is Role.RESIDENT:
+            continue
+        if role_of(op) is Role.VIEW and not _is_factor_view(op, decision):
             continue
         _place(op, decision)
     return decision
@@ -105,37 +106,59 @@ def decide_fusion(func: FuncOp) -> Decision:
 def _place(op: Operation, decision: Decision) -> None:
     users = _users(op)
     homes = list(dict.fromkeys(group for user in users for group in decision.homes_of(user)))
-    outside = [user for user in users if not decision.homes_of(user)]
-    if _can_repeat(op) and not outside and homes:
-        refused = [group for group in homes if (why := _why_not(op, group, users, decision)) is not None]
-        if not refused:
-            for group in homes:
-                _join(op, group, decision)
-            return
-    for group in homes:
-        reason = _why_not(op, group, users, decision)
-        if reason is None:
+    outside = any(not decision.homes_of(user) for user in users)
+    if _can_repeat(op) and homes and not outside and all(_why_not_member(op, group) is None for group in homes):
+        for group in homes:
             _join(op, group, decision)
-            if outside or len(homes) > 1:
-                group.outputs.extend(op.results)
-            return
+        return
+    home: Group | None = None
+    for group in homes:
+        reason = TAKEN if home else _why_not(op, group, users, decision)
+        if reason is None:
+            home = group
+            continue
         decision.edges.extend(Edge(op, user, reason) for user in users if group in decision.homes_of(user))
-    group = Group(len(decision.groups), domain_of(op.results[0]), outputs=list(op.results))
-    decision.groups.append(group)
-    _join(op, group, decision)
+    decision.edges.extend(
+        Edge(op, user, SEPARATE) for user in users if isinstance(user, Reshape) and not decision.homes_of(user)
+    )
+    if home is None:
+        home = Group(len(decision.groups), domain_of(op.results[0]))
+        decision.groups.append(home)
+    if outside or homes != [home]:
+        home.outputs.extend(op.results)
+    _join(op, home, decision)
+
+
+def _is_factor_view(op: Operation, decision: Decision) -> bool:
+    """Whether a view is read by one product or attention only, whose kernel can take it as strides of what it views."""
+    users = _users(op)
+    homes = [decision.homes_of(user) for user in users]
+    if not homes or any(home != homes[0] or len(home) != 1 for home in homes):
+        return False
+    (group,) = homes[0]
+    is_factor = all(user is group.anchor or user in group.upstream for user in users)
+    return is_factor and group.anchor is not None and _why_not_factor(op, group.anchor, group) is None
 
 
 def _users(op: Operation) -> list[Operation]:
-    return list(dict.fromkeys(use.operation for result in op.results for use in result.uses))
+    return list(dict.fromkeys(user for result in op.results for user in _users_of(result)))
+
+
+def _users_of(value: SSAValue) -> list[Operation]:
+    return [use.operation for use in value.uses]
 
 
 def _can_repeat(op: Operation) -> bool:
     """Whether several groups may each have their own copy of this op, since it is only index arithmetic."""
-    return isinstance(op, Constant | SizeOf | Iota | BroadcastInDim) or (is_layout(op) and not isinstance(op, Transpose))
+    return isinstance(op, Constant | SizeOf | Iota | BroadcastInDim) or (
+        is_layout(op) and not isinstance(op, Transpose)
+    )
 
 
 def _join(op: Operation, group: Group, decision: Decision) -> None:
     group.ops[op] = None
+    group.inputs.difference_update(op.results)
+    group.inputs.update(value for value in op.operands if value.owner not in group.ops)
     decision.homes.setdefault(op, []).append(group)
     match role_of(op):
         case Role.REDUCE:
@@ -148,58 +171,44 @@ def _join(op: Operation, group: Group, decision: Decision) -> None:
     users = [user for user in _users(op) if user in group.ops]
     if any(user is group.anchor or user in group.upstream for user in users):
         group.upstream.add(op)
-    if any(user in group.amplified or (repeats(user) and not _broadcasts_rows(user)) for user in users):
+    if any(_is_amplified(user, group) for user in users):
         group.amplified.add(op)
-
-
-def _broadcasts_rows(op: Operation) -> bool:
-    """Whether a broadcast only adds axes behind those of its operand, so that the operand is computed once a row."""
-    if not isinstance(op, BroadcastInDim):
-        return False
-    kept = [axis for axis, size in zip(op.attribute("dimensions"), op.operand_sizes(), strict=True) if size != Size.const(1)]
-    leading = [axis for axis, size in enumerate(op.result_sizes) if size != Size.const(1)][: len(kept)]
-    return kept == leading
-
-
-def space_of(op: Reduce) -> Space:
-    """The space of one reduction, axes of size 1 left out."""
-    sizes = op.operand_sizes()
-    real = [axis for axis, size in enumerate(sizes) if size != Size.const(1)]
-    gone = set(op.attribute("axes"))
-    return Space(
-        domain=without_ones(sizes),
-        kept=tuple(sizes[axis] for axis in real if axis not in gone),
-        axes=tuple(position for position, axis in enumerate(real) if axis in gone),
-    )
+    routes = routes_of(op, users, group.routes)
+    group.routes[op] = routes | {HERE} if not users else routes
 
 
 def _why_not(op: Operation, group: Group, users: Sequence[Operation], decision: Decision) -> str | None:
-    """None when `op` may join `group`, else the reason why not."""
-    inside = [user for user in users if user in group.ops]
-    others = [user for user in users if user not in group.ops]
+    """None when `op` may join `group` as the only one that computes it, else the reason why not."""
+    reason = _why_not_member(op, group)
+    others = [user for user in users if decision.homes_of(user) != [group]]
+    return _why_not_output(op, group, others, decision) if reason is None and others else reason
+
+
+def _why_not_member(op: Operation, group: Group) -> str | None:
+    """None when `group` may compute `op` for its own ops, else the reason why not."""
+    inside = [user for user in _users(op) if user in group.ops]
     if _inputs_after(op, group) > MAX_INPUTS:
         return f"the kernel would read more than {MAX_INPUTS} buffers"
     for user in inside:
         if any(reads_anywhere(user, position) for position, value in enumerate(user.operands) if value.owner is op):
             return f"{user.name} reads it at points known only at run time"
     match role_of(op):
-        case Role.POINT:
-            reason = _why_not_point(op, group, inside)
+        case Role.POINT | Role.VIEW:
+            return _why_not_point(op, group, inside)
         case Role.REDUCE:
             assert isinstance(op, Reduce)
-            reason = _why_not_reduce(op, group)
+            return _why_not_reduce(op, group)
         case Role.CONTRACT:
-            reason = _why_not_contract(op, group, inside)
+            return _why_not_contract(op, group, inside)
         case _:
-            reason = _why_not_attend(op, group)
-    if reason is None and others and not _can_repeat(op):
-        reason = _why_not_output(op, group, others, decision)
-    return reason
+            return _why_not_attend(group)
 
 
 def _inputs_after(op: Operation, group: Group) -> int:
-    members = {*group.ops, op}
-    return len({value for member in members for value in member.operands if value.owner not in members})
+    """How many buffers the kernel would read if `op` joined the group."""
+    computed = sum(value in group.inputs for value in op.results)
+    new = {value for value in op.operands if value not in group.inputs and value.owner not in group.ops}
+    return len(group.inputs) - computed + len(new)
 
 
 def _why_not_point(op: Operation, group: Group, inside: Sequence[Operation]) -> str | None:
@@ -207,18 +216,37 @@ def _why_not_point(op: Operation, group: Group, inside: Sequence[Operation]) -> 
         return _why_not_factor(op, group.anchor, group)
     if group.kind == "attend":
         return "attention takes nothing but layouts around it"
-    amplified = any(user in group.amplified or (repeats(user) and not _broadcasts_rows(user)) for user in inside)
-    if amplified and cost_of(op) > CHEAP:
+    if cost_of(op) > CHEAP and any(_is_amplified(user, group) for user in inside):
         return "a broadcast would compute it again for every element"
+    routes = routes_of(op, inside, group.routes)
+    if cost_of(op) * (len(routes) - 1) > RECOMPUTED or len(routes) > MAX_ROUTES:
+        return f"the kernel would compute it at {len(routes)} points for each of its own"
+    if any(len(route) > MAX_ROUTES for route in routes):
+        return f"there would be more than {MAX_ROUTES} ops between that move elements"
     return None
+
+
+def _is_amplified(user: Operation, group: Group) -> bool:
+    """Whether an operand of `user` is computed again for each of several elements."""
+    if user in group.amplified:
+        return True
+    if not isinstance(user, BroadcastInDim) or not repeats(user):
+        return False
+    space = group.space
+    if space is not None and not space.innermost and domain_of(user.result) == space.domain:
+        return not set(spread_axes(user)) <= set(space.kept_axes)  # the kept axes are the outer loops
+    return not broadcasts_rows(user) or not all(keeps_rows(route) for route in group.routes[user])
 
 
 def _why_not_factor(op: Operation, anchor: Operation, group: Group) -> str | None:
-    if not is_layout(op):
-        return f"{anchor.name} reads it many times"
-    if isinstance(anchor, DotGeneral):
-        return can_multiply(anchor, inside={*group.ops, op})
-    return None
+    """None when `op` only says how a factor of the anchor lies in memory, and strides can say it."""
+    inside = {*group.ops, op}
+    try:
+        for operand in anchor.operands:
+            layout_of(operand, inside)
+    except ValueError as error:
+        return f"{anchor.name} reads it many times, and {error}"
+    return can_multiply(anchor, inside) if isinstance(anchor, DotGeneral) else None
 
 
 def _why_not_reduce(op: Reduce, group: Group) -> str | None:
@@ -226,12 +254,14 @@ def _why_not_reduce(op: Reduce, group: Group) -> str | None:
     if group.anchor is not None:
         return f"a reduction cannot be part of a {group.kind} kernel"
     if group.space is not None:
-        return None if group.space == space else "the kernel already reduces over another space"
-    if group.domain == space.kept:
-        return None
-    if group.domain != space.domain:
+        return (
+            why_not_aligned(op, group.ops) if group.space == space else "the kernel already reduces over another space"
+        )
+    if group.domain not in (space.kept, space.domain):
         return "its consumer runs over other points"
-    return None if space.innermost else "its axis is not innermost, so every row would need the whole tensor first"
+    if group.domain == space.domain and not space.innermost:
+        return "its axis is not innermost, so every row would need the whole tensor first"
+    return why_not_aligned(op, group.ops)
 
 
 def _why_not_contract(op: Operation, group: Group, inside: Sequence[Operation]) -> str | None:
@@ -241,13 +271,13 @@ def _why_not_contract(op: Operation, group: Group, inside: Sequence[Operation]) 
         return "the consumer has several results"
     if domain_of(op.results[0]) != group.domain:
         return "its consumer runs over other points"
-    moved = [user for user in _closure(inside, group) if not is_elementwise(user)]
+    moved = [user for user in _closure(inside, group) if not is_elementwise(user) and not is_unit_reshape(user)]
     if moved:
         return f"{moved[0].name} moves its elements"
     return None
 
 
-def _why_not_attend(op: Operation, group: Group) -> str | None:
+def _why_not_attend(group: Group) -> str | None:
     if group.kind != "loop" or not all(isinstance(member, Transpose) for member in group.ops):
         return "attention ends in nothing but a transpose"
     return None
@@ -267,32 +297,39 @@ def _closure(start: Iterable[Operation], group: Group) -> list[Operation]:
 
 
 def _why_not_output(op: Operation, group: Group, others: Sequence[Operation], decision: Decision) -> str | None:
-    """Whether the value may leave the group as one more result while others use it too."""
-    if group.anchor is not None:
-        return "it has other users, and a product or attention has one result"
-    domain = domain_of(op.results[0])
-    fits = {group.domain} if group.space is None else {group.domain, group.space.domain, group.space.kept}
-    if domain not in fits:
+    """Whether the value may leave the group as one more result, where others use it too."""
+    if group.anchor is not None or role_of(op) in (Role.CONTRACT, Role.ATTEND):
+        return "it has other users, and a kernel of a product or attention has one result"
+    fits = {group.domain}
+    if group.space is not None:
+        fits.add(group.space.kept)
+        if group.space.innermost:
+            fits.add(group.space.domain)
+    if domain_of(op.results[0]) not in fits:
         return "it has other users and runs over other points"
-    if op in group.amplified:
-        return "it has other users"
+    inside = [user for user in _users(op) if user in group.ops]
+    if any(_is_amplified(user, group) for user in inside) or routes_of(op, inside, group.routes) != frozenset([HERE]):
+        return "it has other users, and the kernel computes it at other points"
     if _reaches(others, group, decision):
         return "another user of it comes before this kernel"
     return None
 
 
 def _reaches(start: Sequence[Operation], group: Group, decision: Decision) -> bool:
-    """Whether the group depends on any of `start`, groups taken as one step."""
-    seen: set[Operation] = set()
-    work = list(start)
+    """Whether `group` depends on any op of `start` in other groups or none, groups taken as one step."""
+
+    def steps(ops: Iterable[Operation]) -> Iterator[Operation | Group]:
+        for op in ops:
+            yield from decision.homes_of(op) or [op]
+
+    work = [step for step in steps(start) if step is not group]
+    seen: set[Operation | Group] = set()
     while work:
-        op = work.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        if op in group.ops:
+        step = work.pop()
+        if step is group:
             return True
-        for home in decision.homes_of(op):
-            work.extend(user for member in home.ops for user in _users(member) if user not in seen)
-        work.extend(_users(op))
+        if step not in seen:
+            seen.add(step)
+            values = step.outputs if isinstance(step, Group) else step.results
+            work.extend(steps(user for value in values for user in _users_of(value)))
     return False

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from anyshape.dialects.dhlo import BroadcastInDim, DotGeneral, Reshape, Transpose
+from anyshape.dialects.dhlo import BroadcastInDim, DotGeneral, Reshape, Slice, Transpose, reshape_groups
 from anyshape.dialects.sizes import row_major_strides, sizes_of
-from anyshape.fusion.roles import only_ones_differ
 from anyshape.symbolic import Size, size_min
 
 ONE = Size.const(1)
@@ -18,11 +17,12 @@ ZERO = Size.const(0)
 
 @dataclass(frozen=True)
 class Layout:
-    """`value[i…]` is `root` memory at Σ i·strides (in elements)."""
+    """`value[i…]` is `root` memory at offset + Σ i·strides (in elements)."""
 
     root: SSAValue
     sizes: tuple[Size, ...]
     strides: tuple[Size, ...]
+    offset: Size = ZERO
 
     def merged(self, first: int, last: int) -> tuple[Size, Size] | None:
         """Size and stride of axes [first, last) as one axis, None when memory does not allow it; (1, 0) for none."""
@@ -40,37 +40,62 @@ class Layout:
 
 
 def layout_of(value: SSAValue, inside: Container[Operation] | None = None) -> Layout:
-    """The layout of a value through transposes, broadcasts and unit reshapes down to a dense buffer.
+    """The layout of a value through transposes, broadcasts, slices and reshapes down to a dense buffer.
 
     A block argument is a dense buffer, and so is the result of an op that is not `inside` (any op is when None).
+    Raises ValueError when some op between is no layout of its operand.
     """
     owner = value.owner
     sizes = sizes_of(value.type)
-    if isinstance(owner, Operation) and inside is not None and owner not in inside:
+    if isinstance(owner, Block) or (inside is not None and owner not in inside):
         return Layout(value, sizes, row_major_strides(sizes))
+    if not isinstance(owner, Transpose | BroadcastInDim | Slice | Reshape):
+        raise ValueError(f"{owner.name} is not a layout of its operand")
+    source = layout_of(owner.operands[0], inside)
     match owner:
         case Transpose():
-            source = layout_of(owner.operands[0], inside)
-            order = owner.attribute("permutation")
-            return Layout(source.root, sizes, tuple(source.strides[axis] for axis in order))
+            order: tuple[int, ...] = owner.attribute("permutation")
+            return replace(source, sizes=sizes, strides=tuple(source.strides[axis] for axis in order))
         case BroadcastInDim():
-            source = layout_of(owner.operands[0], inside)
-            strides = [ZERO] * len(sizes)
-            for axis, target in enumerate(owner.attribute("dimensions")):
-                size = source.sizes[axis]
-                if size == sizes[target]:
-                    strides[target] = source.strides[axis]
-                elif size != ONE:  # open, 1 or n: the stride is 0 when the size is 1
-                    strides[target] = source.strides[axis] * size_min(size - 1, 1)
-            return Layout(source.root, sizes, tuple(strides))
-        case Reshape() if only_ones_differ(owner):
-            source = layout_of(owner.operands[0], inside)
-            real = iter(stride for stride, size in zip(source.strides, source.sizes, strict=True) if size != ONE)
-            return Layout(source.root, sizes, tuple(ZERO if size == ONE else next(real) for size in sizes))
-        case Block():
-            return Layout(value, sizes, row_major_strides(sizes))
-        case _:
-            raise ValueError(f"{owner.name} is not a layout of its operand")
+            return replace(source, sizes=sizes, strides=_broadcast_strides(owner, source))
+        case Slice():
+            steps = [Size.const(step) for step in owner.attribute("strides")]
+            if any(step.value < 0 for step in steps):
+                raise ValueError(f"{owner.name} walks backwards")
+            starts = zip(owner.size_list("starts"), source.strides, strict=True)
+            offset = sum((start * stride for start, stride in starts), source.offset)
+            strides = tuple(step * stride for step, stride in zip(steps, source.strides, strict=True))
+            return replace(source, sizes=sizes, strides=strides, offset=offset)
+        case Reshape():
+            return replace(source, sizes=sizes, strides=_reshaped_strides(owner, source))
+
+
+def _broadcast_strides(op: BroadcastInDim, source: Layout) -> tuple[Size, ...]:
+    sizes = op.result_sizes
+    strides = [ZERO] * len(sizes)
+    for axis, target in enumerate(op.attribute("dimensions")):
+        size = source.sizes[axis]
+        if size == sizes[target]:
+            strides[target] = source.strides[axis]
+        elif size != ONE:  # open, 1 or n: the stride is 0 when the size is 1
+            strides[target] = source.strides[axis] * size_min(size - 1, 1)
+    return tuple(strides)
+
+
+def _reshaped_strides(op: Reshape, source: Layout) -> tuple[Size, ...]:
+    """Strides after a reshape that splits axes, merges axes that are one in memory, or adds and drops axes of size 1."""
+    sizes = op.result_sizes
+    strides = [ZERO] * len(sizes)
+    for sources, targets in reshape_groups(source.sizes, sizes):
+        part = Layout(source.root, tuple(source.sizes[a] for a in sources), tuple(source.strides[a] for a in sources))
+        merged = part.merged(0, len(sources))
+        if merged is None:
+            raise ValueError(f"axes {list(sources)} of {op.name}'s operand are not one axis in memory")
+        stride = merged[1]
+        for axis in reversed(targets):
+            strides[axis] = ZERO if sizes[axis] == ONE else stride
+            stride = stride * sizes[axis]
+    return tuple(strides)
 
 
 @dataclass(frozen=True)
@@ -88,14 +113,15 @@ class Matrices:
 def matrices_of(op: DotGeneral, inside: Container[Operation] | None = None) -> Matrices:
     """Both factors as matrices; ValueError when memory does not allow it."""
     lhs, rhs = (layout_of(operand, inside) for operand in op.operands)
-    batch = [lhs.sizes[axis] for axis in op.attribute("lhs_batch")]
-    m, k, lhs_strides = _matrix(lhs, op.attribute("lhs_batch"), op.attribute("lhs_contract"), "left")
-    n, _, rhs_strides = _matrix(rhs, op.attribute("rhs_batch"), op.attribute("rhs_contract"), "right")
-    sides = ((lhs, "lhs_batch"), (rhs, "rhs_batch"))
-    batch_strides = [tuple(side.strides[axis] for axis in op.attribute(key)) for side, key in sides]
+    lhs_batch: tuple[int, ...] = op.attribute("lhs_batch")
+    rhs_batch: tuple[int, ...] = op.attribute("rhs_batch")
+    m, k, lhs_strides = _matrix(lhs, lhs_batch, op.attribute("lhs_contract"), "left")
+    n, _, rhs_strides = _matrix(rhs, rhs_batch, op.attribute("rhs_contract"), "right")
     return Matrices(
-        tuple(batch), m, n, k, (*batch_strides[0], *lhs_strides), (*batch_strides[1], *reversed(rhs_strides))
-    )
+        batch=tuple(lhs.sizes[axis] for axis in lhs_batch), m=m, n=n, k=k,
+        lhs=(*(lhs.strides[axis] for axis in lhs_batch), *lhs_strides),
+        rhs=(*(rhs.strides[axis] for axis in rhs_batch), *reversed(rhs_strides)),
+    )  # fmt: skip
 
 
 def _matrix(

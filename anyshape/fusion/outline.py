@@ -22,7 +22,7 @@ def outline_groups(func: FuncOp, decision: Decision) -> list[FusionOp]:
     assert last is not None
     for item in order:
         if isinstance(item, Group):
-            fusion = _outline(item, replaced, block)
+            fusion = _outline(item, replaced)
             Rewriter.insert_op(fusion, InsertPoint.before(last))
             replaced.update(zip(item.outputs, fusion.results, strict=True))
             fusions.append(fusion)
@@ -71,20 +71,31 @@ def _operands(item: Group | Operation) -> Sequence[SSAValue]:
 
 def _inputs(group: Group) -> list[SSAValue]:
     """Values that the group reads from memory, each once, in order of first use."""
-    found: dict[SSAValue, None] = {}
-    for op in reversed(group.ops):
-        for value in op.operands:
-            if value.owner not in group.ops:
-                found[value] = None
-    return list(found)
+    read = (value for op in _by_structure(group) for value in op.operands if value.owner not in group.ops)
+    return list(dict.fromkeys(read))
 
 
-def _outline(group: Group, replaced: dict[SSAValue, SSAValue], program: Block) -> FusionOp:
+def _by_structure(group: Group) -> list[Operation]:
+    """The group's ops, operands first, in an order that depends on the group alone and not on where the program has its ops."""
+    order: dict[Operation, None] = {}
+    work = [(value.owner, False) for value in reversed(group.outputs)]
+    while work:
+        op, ready = work.pop()
+        if not isinstance(op, Operation) or op not in group.ops or op in order:
+            continue
+        if ready:
+            order[op] = None
+        else:
+            work.append((op, True))
+            work.extend((value.owner, False) for value in reversed(op.operands))
+    return list(order)
+
+
+def _outline(group: Group, replaced: dict[SSAValue, SSAValue]) -> FusionOp:
     inputs = _inputs(group)
     block = Block(arg_types=[value.type for value in inputs])
     inner: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-    members = set(group.ops)
-    for op in [op for op in program.ops if op in members]:
+    for op in _by_structure(group):
         copy = op.clone(inner)
         copy.location = op.location
         block.add_op(copy)

@@ -18,6 +18,7 @@ from anyshape.dialects.dhlo import (
     Reduce,
     Reshape,
     SizeOf,
+    Slice,
     Transpose,
     Weight,
 )
@@ -48,7 +49,7 @@ def role_of(op: Operation) -> Role:
         case Reshape():
             return Role.POINT if only_ones_differ(op) else Role.VIEW
         case Reduce():
-            return Role.REDUCE
+            return Role.REDUCE if reduced_axes(op) else Role.POINT
         case DotGeneral():
             return Role.CONTRACT
         case Attention():
@@ -64,6 +65,17 @@ def without_ones(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
     return tuple(size for size in sizes if size != Size.const(1))
 
 
+def real_axes(sizes: tuple[Size, ...]) -> list[int]:
+    """The axes whose size is not the constant 1."""
+    return [axis for axis, size in enumerate(sizes) if size != Size.const(1)]
+
+
+def reduced_axes(op: Reduce) -> tuple[int, ...]:
+    """The axes that a reduction walks along: those of size 1 have one element, which is the result."""
+    sizes = op.operand_sizes()
+    return tuple(axis for axis in op.attribute("axes") if sizes[axis] != Size.const(1))
+
+
 def only_ones_differ(op: Reshape) -> bool:
     """Whether a reshape only adds or removes axes of size 1."""
     return without_ones(op.operand_sizes()) == without_ones(op.result_sizes)
@@ -72,7 +84,7 @@ def only_ones_differ(op: Reshape) -> bool:
 def cost_of(op: Operation) -> int:
     """Operations for one element of the result, operands not counted; a load is about 1."""
     match op:
-        case Constant() | SizeOf() | Iota() | BroadcastInDim() | Transpose() | Reshape():
+        case Constant() | SizeOf() | Iota() | BroadcastInDim() | Transpose() | Reshape() | Slice():
             return 0
         case FloatUnary():
             return EXPENSIVE + 2
@@ -80,7 +92,9 @@ def cost_of(op: Operation) -> int:
             return EXPENSIVE + 2 if op.name in _HEAVY else 1
         case Gather():
             return 4
-        case Reduce() | DotGeneral() | Attention():
+        case Reduce():
+            return 1000 if reduced_axes(op) else 0
+        case DotGeneral() | Attention():
             return 1000
         case _:
             return 2
@@ -113,9 +127,14 @@ def is_elementwise(op: Operation) -> bool:
     return isinstance(op, DhloOp) and type(op).scalar is not DhloOp.scalar
 
 
+def is_unit_reshape(op: Operation) -> bool:
+    """Whether the op is a reshape that only adds or removes axes of size 1."""
+    return isinstance(op, Reshape) and only_ones_differ(op)
+
+
 def is_layout(op: Operation) -> bool:
     """Whether the op only says how its operand lies in memory: a buffer's strides can express it."""
-    return isinstance(op, Transpose | BroadcastInDim) or (isinstance(op, Reshape) and only_ones_differ(op))
+    return isinstance(op, Transpose | BroadcastInDim) or is_unit_reshape(op)
 
 
 def domain_of(value: SSAValue) -> tuple[Size, ...]:

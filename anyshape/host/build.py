@@ -132,13 +132,12 @@ class _Builder:
         later: list[tuple[SSAValue, str, int, Size]] = []
         for name, value, argument in zip(self.names, self.graph.args, self.block.args, strict=True):
             for axis, size in enumerate(sizes_of(value.type)):
-                symbol = str(size)
-                if size == Size.symbol(symbol) if symbol.isidentifier() else False:
-                    if symbol not in self.bound:
-                        self.bound[symbol] = (name, axis)
-                        self._append(host.BindOp(symbol, argument, axis))
-                        continue
-                later.append((argument, name, axis, size))
+                atom = size.as_atom()
+                if atom is not None and atom.kind == "symbol" and atom.name not in self.bound:
+                    self.bound[atom.name] = (name, axis)
+                    self._append(host.BindOp(atom.name, argument, axis))
+                else:
+                    later.append((argument, name, axis, size))
         for argument, name, axis, size in later:
             self._check_bound(size, name, axis)
             self._append(host.GuardAxisOp(argument, axis, size, self._axis_message(name, axis, size)))
@@ -210,11 +209,17 @@ class _Builder:
     def _launch(self, fusion: FusionOp, results: Mapping[SSAValue, tuple[int, SSAValue]]) -> None:
         launch = self.launches[fusion]
         kernel = launch.plan.kernel
+        names = {f"s{number}": Size.symbol(symbol) for number, symbol in enumerate(launch.symbols)}
         arguments: list[SSAValue] = []
         for position, source in enumerate(launch.plan.inputs):
             value = fusion.inputs[source]
             packed = launch.plan.packed.get(position)
-            if packed is None:
+            offset = launch.plan.offsets.get(position)
+            if offset is not None:
+                type = _renamed(buffer_of(kernel.body.block.args[position]), names)
+                view = host.ViewOp(self._buffer(value), type, offset.substitute(names))
+                arguments.append(self._append(view).results[0])
+            elif packed is None:
                 arguments.append(self._buffer(value))
             else:
                 assert isinstance(value.owner, Weight)
@@ -224,7 +229,6 @@ class _Builder:
             self.buffers[value] = self._allocate(value, results)
             arguments.append(self.buffers[value])
         shape = self.shapes[kernel.sym_name.data]
-        names = {f"s{number}": Size.symbol(symbol) for number, symbol in enumerate(launch.symbols)}
         self._append(
             host.LaunchOp(
                 kernel.sym_name.data,
@@ -240,6 +244,12 @@ class _Builder:
 
 def _type_of(value: SSAValue) -> BufferType:
     return buffer(dtype_of(value.type).type, sizes_of(value.type))
+
+
+def _renamed(type: BufferType, names: Mapping[str, Size]) -> BufferType:
+    """A kernel's buffer type in the program's symbols."""
+    sizes, strides = ([size.substitute(names) for size in part.data] for part in (type.sizes, type.strides))
+    return buffer(type.element_type, sizes, strides)
 
 
 def root_of(value: SSAValue) -> SSAValue:

@@ -14,12 +14,12 @@ from anyshape.kernels.collapse import Collapsed
 from anyshape.symbolic import Size, size_min
 
 
-def plan_attention(group: CanonicalGroup, name: str) -> tuple[KernelOp, tuple[int, ...]]:
-    """The kernel, and which group input each of its input buffers is."""
+def plan_attention(group: CanonicalGroup, name: str) -> tuple[KernelOp, tuple[int, ...], dict[int, Size]]:
+    """The kernel, which group input each of its input buffers is, and at which element of it those start that are a part."""
     block = group.block
     attention = next(op for op in block.ops if isinstance(op, Attention))
     (result,) = Collapsed(block).results
-    position = {argument: index for index, argument in enumerate(block.args)}
+    position: dict[SSAValue, int] = {argument: index for index, argument in enumerate(block.args)}
     layouts = [layout_of(operand) for operand in attention.operands]
     (b, h, s, d), (_, hk, t, _), (*_, e) = (layout.sizes for layout in layouts[:3])
     types: list[BufferType] = [
@@ -49,7 +49,8 @@ def plan_attention(group: CanonicalGroup, name: str) -> tuple[KernelOp, tuple[in
             causal=bool(attention.attribute("causal")),
         )
     )
-    return kernel, tuple(position[layout.root] for layout in layouts)
+    offsets = {index: layout.offset for index, layout in enumerate(layouts) if layout.offset != ZERO}
+    return kernel, tuple(position[layout.root] for layout in layouts), offsets
 
 
 def _output_strides(result: SSAValue) -> list[Size]:

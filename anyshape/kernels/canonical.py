@@ -101,4 +101,3 @@ def _cloned(block: Block) -> Region:
     for op in block.ops:
         region.block.add_op(op.clone(mapper))
     return region
-

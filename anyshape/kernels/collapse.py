@@ -1,23 +1,35 @@
 """Collapse the axes of a group: fewer, longer axes for the same dense memory.
 
 Two adjacent axes become one when every value of the group that has the first has the second right behind it, and an axis
-of constant size 1 disappears. Elementwise ops, broadcasts, reductions and transposes pass axes through; every other op
-pins those it touches.
+of constant size 1 disappears. Elementwise ops, broadcasts, reductions and transposes pass axes through; so do slices, pads,
+concatenations and positions along the axes that they leave alone. Any other axis that an op touches is pinned: it stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.disjoint_set import DisjointSet
 
-from anyshape.dialects.dhlo import BroadcastInDim, Constant, DhloOp, Reduce, Reshape, Transpose
+from anyshape.dialects.dhlo import (
+    BroadcastInDim,
+    Concatenate,
+    Constant,
+    DhloOp,
+    Iota,
+    Pad,
+    Reduce,
+    Reshape,
+    Slice,
+    Transpose,
+)
 from anyshape.dialects.dhlo.base import attribute_of
 from anyshape.dialects.dhlo.fusion import YieldOp
-from anyshape.dialects.sizes import dtype_of, sizes_of, tensor
-from anyshape.fusion.roles import is_elementwise, only_ones_differ
+from anyshape.dialects.sizes import DimsAttr, dtype_of, sizes_of, tensor
+from anyshape.fusion.roles import domain_of, is_elementwise, only_ones_differ, real_axes, reduced_axes
 from anyshape.kernels.canonical import recreate
 from anyshape.symbolic import Size
 
@@ -64,6 +76,7 @@ def collapse(block: Block, apart: Mapping[Axis, int] | None = None) -> Collapsed
     axes = _Axes(DisjointSet([(value, axis) for value in values for axis in range(len(sizes_of(value.type)))]))
     for op in block.ops:
         _relate(op, axes)
+    _relate_equal(_walked(block), axes)
     runs = _runs(values, axes, apart or {})
     copy = Block(arg_types=[_collapsed_type(argument, runs) for argument in block.args])
     inner: dict[SSAValue, SSAValue] = dict(zip(block.args, copy.args, strict=True))
@@ -78,6 +91,16 @@ def _relate(op: Operation, axes: _Axes) -> None:
     match op:
         case YieldOp() | Constant():
             return
+        case Iota():
+            axes.pinned.add((op.result, op.attribute("axis")))
+        case Concatenate() | Pad() | Slice():
+            moved = moved_axes(op)
+            for value in op.operands:
+                for axis in range(len(sizes_of(value.type))):
+                    if axis in moved:
+                        axes.pinned.update([(value, axis), (op.result, axis)])
+                    else:
+                        axes.same((value, axis), (op.result, axis))
         case BroadcastInDim():
             result_sizes = op.result_sizes
             for axis, (target, size) in enumerate(zip(op.attribute("dimensions"), op.operand_sizes(), strict=True)):
@@ -94,7 +117,9 @@ def _relate(op: Operation, axes: _Axes) -> None:
             for axis, source in enumerate(kept):
                 axes.same((op.operands[0], source), (op.result, axis))
         case Reshape() if only_ones_differ(op):
-            real = [[a for a, size in enumerate(sizes) if size != ONE] for sizes in (op.operand_sizes(), op.result_sizes)]
+            real = [
+                [a for a, size in enumerate(sizes) if size != ONE] for sizes in (op.operand_sizes(), op.result_sizes)
+            ]
             for source, target in zip(*real, strict=True):
                 axes.same((op.operands[0], source), (op.result, target))
         case _ if is_elementwise(op):
@@ -104,6 +129,42 @@ def _relate(op: Operation, axes: _Axes) -> None:
         case _:
             for value in (*op.operands, *op.results):
                 axes.pin(value)
+
+
+def _walked(block: Block) -> list[SSAValue]:
+    """The values over whose points the group's one nest runs: its results, and what its reductions go over."""
+    last = block.last_op
+    results = list(last.operands) if isinstance(last, YieldOp) else []
+    return results + [op.operands[0] for op in block.ops if isinstance(op, Reduce) and reduced_axes(op)]
+
+
+def _relate_equal(values: Sequence[SSAValue], axes: _Axes) -> None:
+    """Relate the axes of values that have the same sizes, those of size 1 left out."""
+    first: dict[tuple[Size, ...], SSAValue] = {}
+    for value in values:
+        other = first.setdefault(domain_of(value), value)
+        for a, b in zip(real_axes(sizes_of(other.type)), real_axes(sizes_of(value.type)), strict=True):
+            axes.same((other, a), (value, b))
+
+
+def moved_axes(op: Concatenate | Pad | Slice) -> set[int]:
+    """The axes along which the op's result is not just its operand."""
+    zero = Size.const(0)
+    match op:
+        case Concatenate():
+            return {op.attribute("axis")}
+        case Pad():
+            pairs = zip(op.attribute("low"), op.attribute("high"), strict=True)
+            return {axis for axis, (low, high) in enumerate(pairs) if low != zero or high != zero}
+        case _:
+            parts = zip(
+                op.attribute("starts"), op.attribute("strides"), op.result_sizes, op.operand_sizes(), strict=True
+            )
+            return {
+                axis
+                for axis, (start, stride, size, old) in enumerate(parts)
+                if start != zero or stride != 1 or size != old
+            }
 
 
 Runs = dict[SSAValue, list[list[int]]]
@@ -124,7 +185,8 @@ def _runs(values: Sequence[SSAValue], axes: _Axes, apart: Mapping[Axis, int]) ->
         if name not in pinned and all(sizes_of(value.type)[axis] == ONE for value, axis in group)
     }
     rows = {
-        value: [axis for axis in range(len(sizes_of(value.type))) if axes.name(value, axis) not in dropped] for value in values
+        value: [axis for axis in range(len(sizes_of(value.type))) if axes.name(value, axis) not in dropped]
+        for value in values
     }
     follower: dict[Axis, Axis | None] = {}
     leader: dict[Axis, Axis | None] = {}
@@ -186,6 +248,13 @@ def _position(value: SSAValue, axis: int, runs: Runs) -> int | None:
     return next((position for position, run in enumerate(runs[value]) if axis in run), None)
 
 
+def _kept_position(value: SSAValue, axis: int, runs: Runs) -> int:
+    """The collapsed axis of a pinned axis, which none drops."""
+    position = _position(value, axis, runs)
+    assert position is not None
+    return position
+
+
 def _positions(value: SSAValue, axes: Sequence[int], runs: Runs) -> tuple[int, ...]:
     found = [_position(value, axis, runs) for axis in axes]
     return tuple(dict.fromkeys(position for position in found if position is not None))
@@ -195,7 +264,7 @@ def _rebuilt(op: Operation, operands: list[SSAValue], runs: Runs) -> Operation:
     if not isinstance(op, DhloOp):
         return recreate(op, operands, [])
     new = recreate(op, operands, [_collapsed_type(result, runs) for result in op.results])
-    changed: dict[str, tuple[int, ...] | list[Size]] = {}
+    changed: dict[str, Any] = {}
     match op:
         case Constant() | Reshape():
             changed["sizes"] = _collapsed_sizes(op.result, runs)
@@ -211,13 +280,24 @@ def _rebuilt(op: Operation, operands: list[SSAValue], runs: Runs) -> Operation:
             changed["dimensions"] = tuple(targets)
         case Transpose():
             permutation = op.attribute("permutation")
-            changed["permutation"] = _positions(
-                op.operands[0], [permutation[run[0]] for run in runs[op.result]], runs
-            )
+            changed["permutation"] = _positions(op.operands[0], [permutation[run[0]] for run in runs[op.result]], runs)
         case Reduce():
             changed["axes"] = _positions(op.operands[0], op.attribute("axes"), runs)
+        case Iota():
+            changed["sizes"] = _collapsed_sizes(op.result, runs)
+            changed["axis"] = _kept_position(op.result, op.attribute("axis"), runs)
+        case Concatenate():
+            changed["axis"] = _kept_position(op.result, op.attribute("axis"), runs)
+        case Pad():
+            for key in ("low", "high"):  # merged axes have no padding
+                changed[key] = [op.attribute(key)[run[0]] for run in runs[op.result]]
+        case Slice():
+            changed["sizes"] = _collapsed_sizes(op.result, runs)
+            changed["starts"] = [op.attribute("starts")[run[0]] for run in runs[op.result]]
+            changed["strides"] = tuple(op.attribute("strides")[run[0]] for run in runs[op.result])
         case _:
             pass
     for key, value in changed.items():
-        new.attributes[key] = attribute_of(value)
+        sizes = key in op.SIZE_ATTRIBUTES
+        new.attributes[key] = DimsAttr(tuple(Size.of(size) for size in value)) if sizes else attribute_of(value)
     return new

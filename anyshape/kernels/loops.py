@@ -7,7 +7,7 @@ over the axes that stay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -15,10 +15,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from anyshape.dialects.dhlo import Reduce
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import KernelOp, LanesOp, LoopOp, ParallelOp, ScratchOp, StoreOp, YieldOp, buffer
-from anyshape.fusion.roles import cost_of
+from anyshape.fusion.roles import cost_of, domain_of, reduced_axes
+from anyshape.fusion.space import space_of
 from anyshape.kernels.canonical import CanonicalGroup
 from anyshape.kernels.collapse import Collapsed, collapse
-from anyshape.kernels.points import KeptRow, PlanPoints
+from anyshape.kernels.points import At, KeptRow, PlanPoints
 from anyshape.kernels.schedule import grain_of, product
 from anyshape.symbolic import Size
 
@@ -28,16 +29,17 @@ KEEP_FROM = 3
 
 @dataclass(frozen=True)
 class Shape:
-    """Points of the nest: parallel axes, and the axes of a row, the last in lanes; `stitched`: rows are reduced."""
+    """Points of the nest: parallel axes, and the axes of a row, the last in lanes; `stitched`: rows are reduced.
+
+    Axes of size 1 are none of the nest's: values that have some are read and written at 0 there.
+    """
 
     parallel: tuple[Size, ...]
     row: tuple[Size, ...]
     stitched: bool
 
 
-def plan_loops(
-    group: CanonicalGroup, name: str, sites: Mapping[Operation, int]
-) -> tuple[KernelOp, Size, Size]:
+def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int]) -> tuple[KernelOp, Size, Size]:
     """The kernel, the number of points that a launch divides, and how many are worth a thread."""
     collapsed = collapse(group.block)
     sites = _carried(sites, group.block, collapsed.block)
@@ -59,7 +61,11 @@ def plan_loops(
             _stitch(points, collapsed, row, shape, outputs)
         else:
             _map_row(points, row, shape, outputs)
-    return kernel, product(shape.parallel), grain_of(product(shape.row) * _reduced_points(collapsed, shape), _cost(collapsed))
+    return (
+        kernel,
+        product(shape.parallel),
+        grain_of(product(shape.row) * _reduced_points(collapsed, shape), _cost(collapsed)),
+    )
 
 
 def open_kernel(
@@ -78,22 +84,24 @@ def _carried(sites: Mapping[Operation, int], old: Block, new: Block) -> dict[Ope
 
 def _shape_of(collapsed: Collapsed) -> Shape:
     """The nest that fits the group's outputs and reductions."""
-    reductions = [op for op in collapsed.block.ops if isinstance(op, Reduce) and op.attribute("axes")]
-    widest = max((sizes_of(value.type) for value in collapsed.results), key=len)
-    if reductions and all(_is_row_reduction(op) for op in reductions):
-        sizes, gone = reductions[0].operand_sizes(), len(reductions[0].attribute("axes"))
-        return Shape(sizes[:-gone], sizes[-gone:], stitched=True)
+    spaces = [space_of(op) for op in reductions_of(collapsed)]
+    if spaces and all(space.innermost for space in spaces):
+        rows = len(spaces[0].kept)
+        return Shape(spaces[0].kept, spaces[0].domain[rows:], stitched=True)
+    widest = max((domain_of(value) for value in collapsed.results), key=len)
     return Shape(widest[:-1], widest[-1:], stitched=False)
 
 
-def _is_row_reduction(op: Reduce) -> bool:
-    rank, axes = len(op.operand_sizes()), op.attribute("axes")
-    return sorted(axes) == list(range(rank - len(axes), rank))
+def reductions_of(collapsed: Collapsed) -> list[Reduce]:
+    """The reductions of a group, but those over axes of size 1 only."""
+    return [op for op in collapsed.block.ops if isinstance(op, Reduce) and reduced_axes(op)]
 
 
-def _store(points: PlanPoints, outputs: Sequence[tuple[SSAValue, SSAValue]], at: tuple[SSAValue, ...]) -> None:
+def _store(points: PlanPoints, outputs: Sequence[tuple[SSAValue, SSAValue]], at: At) -> None:
+    """Store every output at the nest's indices `at`."""
     for value, target in outputs:
-        points.append(StoreOp(points.evaluate(value, at), target, at))
+        where = points.with_ones(value, at)
+        points.append(StoreOp(points.evaluate(value, where), target, where))
 
 
 def _map_row(
@@ -125,14 +133,17 @@ def _stitch(
     rank = len(row) + len(shape.row)
     for value in values_to_keep(collapsed, rank) if len(shape.row) == 1 else []:
         scratch = ScratchOp(dtype_of(value.type).scalar, shape.row)
-        points.kept[value] = KeptRow(points.append(scratch).results[0])
-    for op in collapsed.block.ops:
-        if isinstance(op, Reduce) and op.attribute("axes"):
-            points.evaluate(op.result, row)
-    long = [(value, target) for value, target in outputs if len(sizes_of(value.type)) == rank]
+        points.append(scratch)
+        points.kept[value] = KeptRow(scratch)
+    for op in reductions_of(collapsed):
+        points.evaluate(op.result, points.with_ones(op.result, row))
+    long = [(value, target) for value, target in outputs if len(domain_of(value)) == rank]
     if long:
         _map_row(points, row, shape, long)
     _store(points, [pair for pair in outputs if pair not in long], row)
+    for kept in points.kept.values():
+        if kept.written_in is None:
+            kept.scratch.detach()
 
 
 def values_to_keep(collapsed: Collapsed, rank: int) -> list[SSAValue]:
@@ -141,41 +152,35 @@ def values_to_keep(collapsed: Collapsed, rank: int) -> list[SSAValue]:
     Passes are taken in order. A value met in a later pass than the one that computed it is kept when it is dear enough, and
     what it was made of is then not needed again.
     """
-    passes: list[list[SSAValue]] = [
-        [op.operands[0]] for op in collapsed.block.ops if isinstance(op, Reduce) and op.attribute("axes")
-    ]
-    passes.append([value for value in collapsed.results if len(sizes_of(value.type)) == rank])
+    passes: list[list[SSAValue]] = [[op.operands[0]] for op in reductions_of(collapsed)]
+    passes.append([value for value in collapsed.results if len(domain_of(value)) == rank])
     computed_in: dict[SSAValue, int] = {}
     kept: dict[SSAValue, None] = {}
-    costs = _total_costs(collapsed, rank)
-
-    def visit(value: SSAValue, number: int) -> None:
-        owner = value.owner
-        if len(sizes_of(value.type)) != rank or isinstance(owner, Block) or isinstance(owner, Reduce):
-            return
-        if computed_in.get(value) == number:
-            return
-        first = computed_in.setdefault(value, number)
-        if first < number and costs[value] >= KEEP_FROM:
-            kept[value] = None
-            return
-        computed_in[value] = number
-        for operand in owner.operands:
-            visit(operand, number)
-
+    costs = _total_costs(collapsed, rank, kept)
     for number, roots in enumerate(passes):
-        for root in roots:
-            visit(root, number)
+        work = list(roots)
+        while work:
+            value = work.pop()
+            owner = value.owner
+            if len(domain_of(value)) != rank or isinstance(owner, Block | Reduce) or computed_in.get(value) == number:
+                continue
+            if value in computed_in and value not in kept and costs[value] >= KEEP_FROM:
+                kept[value] = None
+                costs = _total_costs(collapsed, rank, kept)
+            if value not in kept:
+                work.extend(owner.operands)
+            computed_in[value] = number
     return list(kept)
 
 
-def _total_costs(collapsed: Collapsed, rank: int) -> dict[SSAValue, int]:
-    """Operations for one element of each value of a row, all that it is made of at this row included; a load costs 1."""
+def _total_costs(collapsed: Collapsed, rank: int, kept: Container[SSAValue]) -> dict[SSAValue, int]:
+    """Operations for one element of each value of a row with all that it is made of, `KEEP_FROM` at most; a load costs 1."""
     costs: dict[SSAValue, int] = dict.fromkeys(collapsed.block.args, 1)
     for op in collapsed.block.ops:
         for result in op.results:
-            outer = isinstance(op, Reduce) or len(sizes_of(result.type)) != rank
-            costs[result] = 0 if outer else cost_of(op) + sum(costs[operand] for operand in op.operands)
+            outer = isinstance(op, Reduce) or len(domain_of(result)) != rank
+            total = 0 if outer else cost_of(op) + sum(1 if value in kept else costs[value] for value in op.operands)
+            costs[result] = min(total, KEEP_FROM)
     return costs
 
 
@@ -188,10 +193,7 @@ def _reduced_points(collapsed: Collapsed, shape: Shape) -> Size:
     """How many points the reductions inside lanes visit for one result."""
     if shape.stitched:
         return Size.const(1)
-    most = Size.const(1)
-    for op in collapsed.block.ops:
-        if isinstance(op, Reduce):
-            sizes = op.operand_sizes()
-            most = product([sizes[axis] for axis in op.attribute("axes")])
-    return most
-
+    for op in reductions_of(collapsed):
+        space = space_of(op)
+        return product([space.domain[axis] for axis in space.axes])
+    return Size.const(1)

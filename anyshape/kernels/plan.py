@@ -29,6 +29,7 @@ class Plan:
     kernel: KernelOp
     inputs: tuple[int, ...]
     packed: Mapping[int, PackedOperand] = field(default_factory=dict[int, PackedOperand])
+    offsets: Mapping[int, Size] = field(default_factory=dict[int, Size])
     extent: Size | None = None
     grain: Size | None = None
 
@@ -74,14 +75,14 @@ def plan_group(
     """The plan of one canonical group."""
     match group.kind:
         case "contract" if has_product_kernel(group):
-            kernel, packed, inputs = plan_product(group, name, constant_inputs)
-            return Plan(kernel, inputs, packed)
+            kernel, packed, inputs, offsets = plan_product(group, name, constant_inputs)
+            return Plan(kernel, inputs, packed, offsets)
         case "attend":
-            kernel, inputs = plan_attention(group, name)
-            return Plan(kernel, inputs)
+            kernel, inputs, offsets = plan_attention(group, name)
+            return Plan(kernel, inputs, offsets=offsets)
         case _:
             kernel, extent, grain = plan_loops(group, name, sites)
-            return Plan(kernel, tuple(range(len(group.block.args))), {}, extent, grain)
+            return Plan(kernel, tuple(range(len(group.block.args))), extent=extent, grain=grain)
 
 
 def fusions_of(func: FuncOp) -> list[FusionOp]:

@@ -7,18 +7,20 @@ computed there, ahead of the loop that is open in it. A reduction becomes a loop
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.builder import Builder
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.dhlo import DhloOp, DotGeneral, Reduce
 from anyshape.dialects.scalars import Scalars
-from anyshape.dialects.sizes import dtype_of
-from anyshape.dialects.tile import CheckOp, DotOp, LanesOp, LoadOp, LoopOp, SizeOp, StoreOp, YieldOp
+from anyshape.dialects.sizes import dtype_of, sizes_of
+from anyshape.dialects.tile import CheckOp, DotOp, LanesOp, LoadOp, LoopOp, ScratchOp, SizeOp, StoreOp, YieldOp
+from anyshape.fusion.roles import is_elementwise, real_axes, reduced_axes
 from anyshape.symbolic import Size, SizeLike
 
 At = tuple[SSAValue, ...]
@@ -40,10 +42,13 @@ class Scope:
 
 @dataclass(eq=False)
 class KeptRow:
-    """A value of every lane kept from one pass over a row to the next: `buffer[lane]` at the row's indices."""
+    """A value of every lane kept from one pass over a row to the next: `scratch[lane]` at the row's indices.
 
-    buffer: SSAValue
-    written: bool = False
+    The first pass that computes the value at its own lanes writes the row; later passes may read it at any lane.
+    """
+
+    scratch: ScratchOp
+    written_in: Block | None = None
 
 
 class PlanPoints:
@@ -64,7 +69,7 @@ class PlanPoints:
     # -- scopes ---------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def scope(self, block: Block) -> Iterator[None]:
+    def scope(self, block: Block) -> Generator[None]:
         """Everything inside is appended to `block`."""
         if self._scopes:
             self._scopes[-1].inner = block.parent_op()
@@ -75,7 +80,7 @@ class PlanPoints:
             self._scopes[-1].inner = None
 
     @contextmanager
-    def _at_depth(self, depth: int) -> Iterator[None]:
+    def _at_depth(self, depth: int) -> Generator[None]:
         hidden = self._scopes[depth + 1 :]
         del self._scopes[depth + 1 :]
         inner = self._scopes[-1].inner
@@ -111,7 +116,7 @@ class PlanPoints:
             return known[expression]
 
     @contextmanager
-    def guarded(self, condition: SSAValue) -> Iterator[None]:
+    def guarded(self, condition: SSAValue) -> Generator[None]:
         outer = self._guards[-1] if self._guards else None
         self._guards.append(condition if outer is None else self.scalars.logical_and(outer, condition))
         hidden = self._scopes[-1].elements
@@ -150,14 +155,18 @@ class PlanPoints:
 
     def _kept_or_computed(self, value: SSAValue, at: At) -> SSAValue:
         row = self.kept.get(value)
-        if row is None or self._guards or at[:-1] != self.row:
+        real = tuple(at[axis] for axis in real_axes(sizes_of(value.type)))
+        if row is None or self._guards or real[:-1] != self.row:
             return self._computed(value, at)
-        if row.written:
-            return self.append(LoadOp(row.buffer, [at[-1]])).results[0]
-        element = self._computed(value, at)
-        self.append(StoreOp(element, row.buffer, [at[-1]]))
-        row.written = True
-        return element
+        scope, buffer = self._scopes[-1], row.scratch.result
+        if row.written_in is None and isinstance(scope.block.parent_op(), LanesOp) and real[-1] is scope.block.args[0]:
+            element = self._computed(value, at)
+            self.append(StoreOp(element, buffer, [real[-1]]))
+            row.written_in = scope.block
+            return element
+        if row.written_in is None or any(scope.block is row.written_in for scope in self._scopes):
+            return self._computed(value, at)  # not all of the row is written yet
+        return self.append(LoadOp(buffer, [real[-1]])).results[0]
 
     def _computed(self, value: SSAValue, at: At) -> SSAValue:
         owner = value.owner
@@ -169,25 +178,53 @@ class PlanPoints:
             return self._reduced(owner, at)
         if isinstance(owner, DotGeneral):
             return self._dotted(owner, at)
-        self._ops.append(owner)
-        element = owner.element(self, at)
+        self._compute_operands_first(owner, at)
+        return self._element(owner, at)
+
+    def _element(self, op: DhloOp, at: At) -> SSAValue:
+        self._ops.append(op)
+        element = op.element(self, at)
         self._ops.pop()
         return element
 
+    def _compute_operands_first(self, op: DhloOp, at: At) -> None:
+        """Compute what a chain of elementwise ops is made of from its far end, so that no chain is too long to recurse."""
+        work = [(operand, False) for operand in reversed(op.operands)] if is_elementwise(op) else []
+        while work:
+            value, ready = work.pop()
+            if ready:
+                self.evaluate(value, at)
+            elif self._is_pending(value, at):
+                work.append((value, True))
+                work.extend((operand, False) for operand in reversed(value.owner.operands))
+
+    def _is_pending(self, value: SSAValue, at: At) -> TypeGuard[OpResult]:
+        """Whether `value` is an elementwise op's, not computed yet at these indices of the open scope."""
+        known = (value, at) in self._scopes[-1].elements or value in self.given or value in self.kept
+        return not known and isinstance(value.owner, Operation) and is_elementwise(value.owner)
+
+    def with_ones(self, value: SSAValue, at: At) -> At:
+        """The indices of `value` from those of its axes that are not of size 1; the others are at 0."""
+        rest = iter(at)
+        return tuple(self.size(0) if size == Size.const(1) else next(rest) for size in sizes_of(value.type))
+
     def _reduced(self, op: Reduce, at: At) -> SSAValue:
         """Loops over the reduced axes; the innermost runs in lanes where no lanes are open and it is the last axis."""
-        axes = sorted(op.attribute("axes"))
+        axes = reduced_axes(op)
         sizes = op.operand_sizes()
         kind: str = op.attribute("kind")
         kept = iter(at)
-        indices: list[SSAValue | None] = [None if axis in axes else next(kept) for axis in range(len(sizes))]
+        ones = set(op.attribute("axes")) - set(axes)
+        indices: list[SSAValue | None] = [
+            self.size(0) if axis in ones else None if axis in axes else next(kept) for axis in range(len(sizes))
+        ]
         free = not any(isinstance(scope.block.parent_op(), LanesOp) for scope in self._scopes)
 
         def nest(rest: Sequence[int]) -> SSAValue:
             if not rest:
                 return self.evaluate(op.operands[0], tuple(index for index in indices if index is not None))
             axis = rest[0]
-            in_lanes = free and len(rest) == 1 and axis == len(sizes) - 1
+            in_lanes = free and len(rest) == 1 and axis == real_axes(sizes)[-1]
             loop = (LanesOp if in_lanes else LoopOp)(sizes[axis], [kind], [dtype_of(op.operands[0].type).scalar])
             self.append(loop)
             with self.scope(loop.body.block):
@@ -199,8 +236,10 @@ class PlanPoints:
 
     def _dotted(self, op: DotGeneral, at: At) -> SSAValue:
         """Loops over the contracted axes, the last as `tile.dot` where products are floats."""
-        lhs_contract, rhs_contract = op.attribute("lhs_contract"), op.attribute("rhs_contract")
-        lhs_batch, rhs_batch = op.attribute("lhs_batch"), op.attribute("rhs_batch")
+        lhs_contract: tuple[int, ...] = op.attribute("lhs_contract")
+        rhs_contract: tuple[int, ...] = op.attribute("rhs_contract")
+        lhs_batch: tuple[int, ...] = op.attribute("lhs_batch")
+        rhs_batch: tuple[int, ...] = op.attribute("rhs_batch")
         sides: list[dict[int, SSAValue]] = [dict(zip(axes, at, strict=False)) for axes in (lhs_batch, rhs_batch)]
         free = iter(at[len(lhs_batch) :])
         for side, contract, indices in ((0, lhs_contract, sides[0]), (1, rhs_contract, sides[1])):
@@ -212,7 +251,11 @@ class PlanPoints:
 
         def factors() -> tuple[SSAValue, SSAValue]:
             lhs, rhs = (
-                self.evaluate(op.operands[side], tuple(indices[axis] for axis in sorted(indices)))
+                self.scalars.convert(
+                    self.evaluate(op.operands[side], tuple(indices[axis] for axis in sorted(indices))),
+                    op.operand_dtype(side),
+                    element,
+                )
                 for side, indices in enumerate(sides)
             )
             return lhs, rhs

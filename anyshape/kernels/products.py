@@ -14,15 +14,19 @@ from xdsl.ir import Block, Operation, SSAValue
 from anyshape.dialects import tile
 from anyshape.dialects.dhlo import DotGeneral
 from anyshape.dialects.dhlo.fusion import YieldOp
-from anyshape.dialects.dtypes import F32, F64
+from anyshape.dialects.dtypes import BF16, F16, F32, F64, I8, I32
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import BufferType, ContractOp, KernelOp, buffer
-from anyshape.fusion.layout import Matrices, can_multiply, layout_of, matrices_of
+from anyshape.fusion.layout import ZERO, Matrices, can_multiply, layout_of, matrices_of
 from anyshape.kernels.canonical import CanonicalGroup
-from anyshape.kernels.collapse import Collapsed, collapse
+from anyshape.kernels.collapse import Axis, Collapsed, collapse
 from anyshape.kernels.points import At, PlanPoints
 from anyshape.kernels.schedule import product
 from anyshape.symbolic import Size
+
+
+TILED = (F32, F64, F16, BF16)
+"""Element types of factors that targets have register tiles for, beside i8 with sums in i32."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +42,22 @@ class PackedOperand:
 def has_product_kernel(group: CanonicalGroup) -> bool:
     """Whether targets have register tiles for the product's element type; others are loops of `tile.dot`."""
     dot = next(op for op in group.block.ops if isinstance(op, DotGeneral))
-    return can_multiply(dot) is None and dtype_of(dot.result.type) in (F32, F64)
+    operand, result = dot.operand_dtype(), dot.result_dtype
+    return can_multiply(dot) is None and (operand in TILED or (operand, result) == (I8, I32))
 
 
 def plan_product(
     group: CanonicalGroup, name: str, constant_inputs: frozenset[int]
-) -> tuple[KernelOp, Mapping[int, PackedOperand], tuple[int, ...]]:
-    """The kernel of a product with its epilogue, the group input that it takes packed, and its inputs' order."""
+) -> tuple[KernelOp, Mapping[int, PackedOperand], tuple[int, ...], dict[int, Size]]:
+    """The kernel of a product with its epilogue, the input buffer that it takes packed, which group input each of its
+    input buffers is, and at which element of it those start that are a part.
+    """
     block = group.block
     dot = next(op for op in block.ops if isinstance(op, DotGeneral))
     matrices = matrices_of(dot)
     lhs, rhs = layout_of(dot.operands[0]), layout_of(dot.operands[1])
-    position = {argument: index for index, argument in enumerate(block.args)}
-    packed = _packed(matrices, position[rhs.root] in constant_inputs)
+    position: dict[SSAValue, int] = {argument: index for index, argument in enumerate(block.args)}
+    packed = _packed(matrices, position[rhs.root] in constant_inputs and rhs.offset == ZERO)
     epilogue, others = _epilogue_of(block, dot)
 
     (result,) = epilogue.results
@@ -76,7 +83,8 @@ def plan_product(
     points = PlanPoints(dict(zip(epilogue.block.args[1:], arguments[2:-1], strict=True)), {})
     _fill_epilogue(points, contract, epilogue, matrices)
     order = (position[lhs.root], position[rhs.root], *(position[value] for value in others))
-    return kernel, {} if packed is None else {1: packed}, order
+    offsets = {index: side.offset for index, side in enumerate((lhs, rhs)) if side.offset != ZERO}
+    return kernel, {} if packed is None else {1: packed}, order, offsets
 
 
 def _packed(matrices: Matrices, constant: bool) -> PackedOperand | None:
@@ -101,7 +109,9 @@ def _epilogue_of(block: Block, dot: DotGeneral) -> tuple[Collapsed, list[SSAValu
             needed[op] = None
             work.extend(value.owner for value in op.operands)
     others = list(
-        dict.fromkeys(value for op in block.ops if op in needed for value in op.operands if isinstance(value.owner, Block))
+        dict.fromkeys(
+            value for op in block.ops if op in needed for value in op.operands if isinstance(value.owner, Block)
+        )
     )
     after = Block(arg_types=[dot.result.type, *(value.type for value in others)])
     inner: dict[SSAValue, SSAValue] = dict(zip([dot.result, *others], after.args, strict=True))
@@ -114,7 +124,7 @@ def _epilogue_of(block: Block, dot: DotGeneral) -> tuple[Collapsed, list[SSAValu
     batch = len(dot.attribute("lhs_batch"))
     rows = len(dot.operand_sizes(0)) - batch - len(dot.attribute("lhs_contract"))
     labels = [*range(2, 2 + batch), *[0] * rows, *[1] * (len(dot.result_sizes) - batch - rows)]
-    apart = {(after.args[0], axis): label for axis, label in enumerate(labels)}
+    apart: dict[Axis, int] = {(after.args[0], axis): label for axis, label in enumerate(labels)}
     return collapse(after, apart), others
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -46,7 +47,7 @@ class _Factor:
         """Whether these axes, but those of size 1, are neighbours in this order."""
         real = [axis for axis, size in enumerate(sizes_of(self.value.type)) if size != ONE]
         positions = [real.index(axis) for axis in axes if axis in real]
-        return all(after == before + 1 for before, after in zip(positions, positions[1:], strict=False))
+        return all(after == before + 1 for before, after in pairwise(positions))
 
     def contracted_in(self, order: Sequence[int]) -> _Factor:
         return _Factor(self.value, self.batch, self.free, tuple(self.contract[pair] for pair in order))
@@ -57,7 +58,7 @@ class _Factor:
             return self
         value = Transpose.emit(builder, self.value, permutation=(*self.batch, *self.free, *self.contract))
         ends = (0, len(self.batch), len(self.batch) + len(self.free), len(sizes_of(self.value.type)))
-        batch, free, contract = (tuple(range(a, b)) for a, b in zip(ends, ends[1:], strict=False))
+        batch, free, contract = (tuple(range(a, b)) for a, b in pairwise(ends))
         return _Factor(value, batch, free, contract)
 
 
@@ -73,12 +74,15 @@ def canonicalise_product(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | N
     value = DotGeneral.emit(
         rewriter, lhs.value, rhs.value,
         lhs_batch=lhs.batch, rhs_batch=rhs.batch, lhs_contract=lhs.contract, rhs_contract=rhs.contract,
+        dtype=op.attribute("dtype"),
     )  # fmt: skip
     return Rewritten("product of strided matrices", (value,))
 
 
 def _factor(op: DotGeneral, index: int, side: str) -> _Factor:
-    return _Factor(op.operands[index], op.attribute(f"{side}_batch"), op.free_axes(index), op.attribute(f"{side}_contract"))
+    return _Factor(
+        op.operands[index], op.attribute(f"{side}_batch"), op.free_axes(index), op.attribute(f"{side}_contract")
+    )
 
 
 def _best_order(factors: Sequence[_Factor]) -> list[int]:

@@ -19,7 +19,7 @@ class GraphContext(Context):
     @classmethod
     def of(cls, context: Context, store: ConstantStore) -> Self:
         """The dialects of `context`, shared with it, and this store."""
-        return cls(*(getattr(context, each.name) for each in fields(Context)), store)
+        return cls(**{each.name: getattr(context, each.name) for each in fields(Context)}, store=store)
 
     def clone(self) -> GraphContext:
         """A context that can register more dialects; the store is the same one."""

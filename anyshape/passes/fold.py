@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from xdsl.context import Context
@@ -35,35 +35,39 @@ class FoldPass(RewritePass):
     limit: int = 65536
 
     def rewrite_with(self, ctx: Context, facts: Facts) -> Rewrite:
-        store = store_of(ctx)
+        arrays = store_of(ctx)
 
         def rewrite(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
-            if not op.operands or not all(isinstance(value.owner, Constant | Weight) for value in op.operands):
+            if not op.operands or not all(_is_known(value, arrays) for value in op.operands):
                 return None
-            folded = _fold_splat(op, rewriter)
-            if folded is None and store is not None and self._is_worth(op, store):
-                folded = _fold_arrays(op, rewriter, store)
-            return folded
+            if isinstance(op, Elementwise) and all(isinstance(value.owner, Constant) for value in op.operands):
+                return _fold_splat(op, rewriter)
+            return _fold_arrays(op, rewriter, arrays) if self._is_worth(op) else None
 
         return rewrite
 
-    def _is_worth(self, op: DhloOp, store: ConstantStore) -> bool:
-        if not _is_static(op) or any(isinstance(w, Weight) and w.attribute("name") not in store for w in _producers(op)):
+    def _is_worth(self, op: DhloOp) -> bool:
+        if not _is_static(op):
             return False
-        result_bytes = sum(_bytes(result) for result in op.results)
+        result_bytes = sum(map(_bytes, op.results))
         if result_bytes <= self.limit and all(_bytes(operand) <= self.limit for operand in op.operands):
             return True
         freed = [value for value in op.operands if isinstance(value.owner, Weight) and value.has_one_use()]
         return isinstance(op, Elementwise) and result_bytes <= sum(map(_bytes, freed))
 
 
-def _producers(op: DhloOp) -> list[object]:
-    return [value.owner for value in op.operands]
+def _is_known(value: SSAValue, arrays: ConstantStore | None) -> bool:
+    owner = value.owner
+    return isinstance(owner, Constant) or (
+        isinstance(owner, Weight) and arrays is not None and owner.attribute("name") in arrays
+    )
 
 
 def _is_static(op: DhloOp) -> bool:
     sizes = [size for value in (*op.operands, *op.results) for size in sizes_of(value.type)]
-    sizes += [size for attribute in op.attributes.values() if isinstance(attribute, DimsAttr) for size in attribute.data]
+    sizes += [
+        size for attribute in op.attributes.values() if isinstance(attribute, DimsAttr) for size in attribute.data
+    ]
     return all(size.is_constant for size in sizes)
 
 
@@ -72,35 +76,50 @@ def _bytes(value: SSAValue) -> int:
     return numel(sizes_of(value.type)).value * dtype_of(value.type).numpy.itemsize
 
 
-def _fold_splat(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
+def _fold_splat(op: Elementwise, rewriter: PatternRewriter) -> Rewritten | None:
     """f(constant, …) -> constant, for an elementwise f, whatever the sizes."""
-    constants = _producers(op)
-    if not isinstance(op, Elementwise) or not all(isinstance(each, Constant) for each in constants):
-        return None
-    scalars = [np.array(each.attribute("value"), each.result_dtype.numpy) for each in constants if isinstance(each, Constant)]
+    scalars = [np.array(owner.attribute("value"), owner.result_dtype.numpy) for owner in _constants(op)]
     (result,) = op.reference(*scalars, env={})
-    value = result.item()
-    value = value if isinstance(value, bool | int | float) else float(value)
-    if not op.result_dtype.is_float and int(value) not in INTEGERS:
+    constant = _constant(rewriter, result.item(), op.result)
+    return None if constant is None else Rewritten("f(constant) -> constant", (constant,))
+
+
+def _constants(op: DhloOp) -> list[Constant]:
+    return [owner for value in op.operands if isinstance(owner := value.owner, Constant)]
+
+
+def _constant(rewriter: PatternRewriter, value: Any, like: SSAValue) -> SSAValue | None:
+    """`value` at every point of a tensor of the type of `like`; None where an attribute cannot hold it."""
+    dtype = dtype_of(like.type)
+    typed = float(value) if dtype.is_float else int(value)
+    if not dtype.is_float and typed not in INTEGERS:
         return None
-    constant = Constant.emit(rewriter, value=value, dtype=op.result_dtype, sizes=op.result_sizes)
-    return Rewritten("elementwise on constants -> constant", (constant,))
+    return Constant.emit(rewriter, value=typed, dtype=dtype, sizes=sizes_of(like.type))
 
 
-def _fold_arrays(op: DhloOp, rewriter: PatternRewriter, store: ConstantStore) -> Rewritten:
-    operands = [_array_of(value, store) for value in op.operands]
-    results = op.reference(*operands, env={})
-    return Rewritten("op on weights -> weight", _weights(rewriter, results, store))
+def _fold_arrays(op: DhloOp, rewriter: PatternRewriter, arrays: ConstantStore | None) -> Rewritten | None:
+    """f(weight, constant, …) -> weight, or constant where all elements are the same bits."""
+    operands = [_array_of(value, arrays) for value in op.operands]
+    values: list[SSAValue] = []
+    for array, result in zip(op.reference(*operands, env={}), op.results, strict=True):
+        value = _constant(rewriter, array.flat[0].item(), result) if _is_uniform(array) else None
+        if value is None:
+            if arrays is None:
+                return None
+            value = rewriter.insert(Weight.of_array(array, arrays)).result
+        values.append(value)
+    return Rewritten("f(weights) -> weight", values)
 
 
-def _array_of(value: SSAValue, store: ConstantStore) -> Array:
+def _is_uniform(array: Array) -> bool:
+    return array.size > 0 and array.tobytes() == array.flat[0].tobytes() * array.size
+
+
+def _array_of(value: SSAValue, arrays: ConstantStore | None) -> Array:
     owner = value.owner
     if isinstance(owner, Weight):
-        return store[owner.attribute("name")]
+        assert arrays is not None
+        return arrays[owner.attribute("name")]
     assert isinstance(owner, Constant)
     (array,) = owner.reference(env={})
     return array
-
-
-def _weights(rewriter: PatternRewriter, arrays: Sequence[Array], store: ConstantStore) -> list[SSAValue]:
-    return [rewriter.insert(Weight.of_array(array, store)).result for array in arrays]

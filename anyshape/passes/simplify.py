@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
@@ -57,33 +57,43 @@ def canonicalise_sizes(func: FuncOp, facts: Facts) -> None:
         simpler = facts.simplify(size)
         return simpler if simpler.symbols <= bound | size.symbols else size
 
+    retyped: set[SSAValue] = set()
     for argument in func.body.block.args:
-        _relabel(argument, simplest)
+        retyped.update(_relabel(argument, simplest))
     for op in func.walk():
         if isinstance(op, DhloOp):
-            _retype(op, simplest)
+            retyped.update(_retype(op, simplest, retyped))
     func.update_function_type()
 
 
-def _relabel(argument: BlockArgument, simplest: Callable[[Size], Size]) -> None:
+def _relabel(argument: BlockArgument, simplest: Callable[[Size], Size]) -> list[SSAValue]:
+    """Reshape an argument to the simplest form of its sizes; returns the value that took its place, if any."""
     sizes = sizes_of(argument.type)
     target = tuple(map(simplest, sizes))
     users = [use.operation for use in argument.uses]
     if target == sizes or all(isinstance(user, Reshape) and user.result_sizes == target for user in users):
-        return
+        return []
     reshape = Reshape.of(argument, sizes=target)
     argument.replace_all_uses_with(reshape.result)
     reshape.operands = [argument]
     Builder(InsertPoint.at_start(argument.block)).insert(reshape)
+    return [reshape.result]
 
 
-def _retype(op: DhloOp, simplest: Callable[[Size], Size]) -> None:
-    """Simplify the op's size attributes and infer its result types again, since operand types may have changed."""
+def _retype(op: DhloOp, simplest: Callable[[Size], Size], retyped: Container[SSAValue]) -> list[SSAValue]:
+    """Simplify the op's size attributes; where they changed, or an operand is `retyped`, infer its results' types again.
+
+    Returns the results that have new types.
+    """
+    changed = any(operand in retyped for operand in op.operands)
     for key, attribute in op.attributes.items():
         if isinstance(attribute, DimsAttr):
-            op.attributes[key] = DimsAttr(tuple(map(simplest, attribute.data)))
+            simpler = DimsAttr(tuple(map(simplest, attribute.data)))
+            changed = changed or simpler != attribute
+            op.attributes[key] = simpler
+    if not changed:
+        return []
     inferred = op.infer([value.type for value in op.operands], op.attribute_values)  # pyright: ignore[reportArgumentType]
     results: list[SSAValue] = list(op.results)
-    for result, type in zip(results, inferred, strict=True):
-        if result.type != type:
-            Rewriter.replace_value_with_new_type(result, type)
+    pairs = zip(results, inferred, strict=True)
+    return [Rewriter.replace_value_with_new_type(result, type) for result, type in pairs if result.type != type]

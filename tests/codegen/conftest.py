@@ -30,7 +30,11 @@ def _guarded(values: np.ndarray[Any, Any]) -> Guarded:
     if _libc.mprotect(ctypes.c_void_p(start + pages * _PAGE), _PAGE, 0) != 0:
         raise OSError(ctypes.get_errno(), "mprotect")
     offset = pages * _PAGE - values.nbytes
-    array = np.frombuffer(mapping, values.dtype, values.size, offset).reshape(values.shape) if values.size else values.copy()
+    array = (
+        np.frombuffer(mapping, values.dtype, values.size, offset).reshape(values.shape)
+        if values.size
+        else values.copy()
+    )
     if values.size:
         array[...] = values
     return Guarded(array, start + offset, mapping)

@@ -3,7 +3,6 @@
 | part | what |
 |---|---|
 | `softmax` | a row of scores to probabilities, one function for each kind of mask |
-| `direct` | scores of one query against keys that are not packed |
 | `driver` | the driver of one head; sizes and strides at run time |
 | `plan` | the kernel of one `tile.attend`: its tasks |
 """

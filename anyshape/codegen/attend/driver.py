@@ -19,13 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
-from anyshape.codegen.attend.direct import direct_name, emit_direct_scores
 from anyshape.codegen.attend.softmax import MASK_KINDS, emit_softmax, softmax_arguments, softmax_name
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.contract.microkernel import NARROW, TileTable
-from anyshape.codegen.contract.pack import pack_lhs_name, pack_rhs_name
-from anyshape.codegen.contract.tile_shape import MAX_ROWS, PANEL, TileShape
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.tiles.dots import dots_name
+from anyshape.codegen.tiles.microkernel import NARROW, TileTable
+from anyshape.codegen.tiles.pack import pack_lhs_name, pack_rhs_name
+from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape
 
 SUPER_ROWS = 32 * MAX_ROWS
 """Query rows whose accumulated outputs are in scratch at once."""
@@ -81,7 +81,14 @@ class Slot(IntEnum):
 
 
 SLOTS = len(Slot)
-_POINTERS = {Slot.QUERY, Slot.KEY, Slot.VALUE, Slot.OUT, Slot.MASK, *(slot for slot in Slot if slot >= Slot.PACKED_KEYS)}
+_POINTERS = {
+    Slot.QUERY,
+    Slot.KEY,
+    Slot.VALUE,
+    Slot.OUT,
+    Slot.MASK,
+    *(slot for slot in Slot if slot >= Slot.PACKED_KEYS),
+}
 
 
 def attend_name(element: str) -> str:
@@ -98,7 +105,6 @@ def emit_attend_driver(module: ModuleBuilder, shape: TileShape) -> None:
     """Define `attend_name(element)` and its row functions; register tiles and packing are those of products."""
     for kind in MASK_KINDS:
         emit_softmax(module, shape, kind)
-    emit_direct_scores(module, shape)
     b = Builder()
     zeros = module.constant_bytes(bytes(PANEL * shape.element_bytes), alignment=64)
     with module.function(attend_name(shape.element), attend_arguments(b)) as f:
@@ -134,7 +140,7 @@ class _Head:
     @staticmethod
     def read(b: Builder, shape: TileShape, task: Value, zeros: str) -> _Head:
         element = b.type(shape.element)
-        types = {slot: b.ptr for slot in _POINTERS} | {Slot.SCALE: element}
+        types = dict.fromkeys(_POINTERS, b.ptr) | {Slot.SCALE: element}
         slot = {slot: b.load(b.offset(task, b.i64, slot.value), types.get(slot, b.i64)) for slot in Slot}
         arguments = softmax_arguments(b, shape.element)
         rows = [b.function_address(softmax_name(shape.element, kind), arguments, [element]) for kind in MASK_KINDS]
@@ -188,9 +194,7 @@ class _Head:
         branch = b.if_(strided)
         with branch.then():
             steps = [slot[Slot.QUERY_ROW], slot[Slot.QUERY_COLUMN]]
-            b.call(
-                pack_lhs_name(self.shape.element), [source, *steps, rows, slot[Slot.HEAD], slot[Slot.QUERY_COPY]]
-            )
+            b.call(pack_lhs_name(self.shape.element), [source, *steps, rows, slot[Slot.HEAD], slot[Slot.QUERY_COPY]])
         return (
             b.select(strided, slot[Slot.QUERY_COPY], source),
             b.select(strided, slot[Slot.HEAD], slot[Slot.QUERY_ROW]),
@@ -260,22 +264,20 @@ class _Head:
                 limit,
                 self._at(Slot.SCORES, b.mul(row.index, slot[Slot.CHUNK])),
             ]
-            b.call(direct_name(self.shape.element), arguments)
+            b.call(dots_name(self.shape.element), arguments)
 
         def panel(key: Value, keys: Value) -> None:
             keys_panel = self._at(Slot.PACKED_KEYS, b.mul(key, slot[Slot.HEAD]))
             arguments = [
                 query, query_row, keys_panel, b.const(b.i64, PANEL), self._at(Slot.SCORES, key), slot[Slot.CHUNK],
-                slot[Slot.HEAD], self.zeros, b.const(b.i64, 0), keys,
+                slot[Slot.HEAD], self.zeros, b.const(b.i64, 0), keys, keys_panel, b.const(b.i64, 0),
             ]  # fmt: skip
             b.call_pointer(self.table.function(picked, keys), arguments)
 
         with branch.otherwise():
             self._panels(limit, panel)
 
-    def _emit_rows(
-        self, chunk: _Chunk, query: Value, row: Value, rows: Value, limit: Value, position: Value
-    ) -> None:
+    def _emit_rows(self, chunk: _Chunk, query: Value, row: Value, rows: Value, limit: Value, position: Value) -> None:
         """Scores to probabilities; earlier chunks' sums to the new maximum. `query` counts from the task's first."""
         b, slot = self.b, self.slot
         with b.for_(0, rows) as loop:
@@ -311,9 +313,7 @@ class _Head:
         with b.for_(0, self.slot[Slot.VALUE_HEAD], lanes) as loop:
             b.store(b.mul(b.load(sums, self.element, loop.index, width=lanes), alpha), sums, loop.index)
 
-    def _emit_values(
-        self, chunk: _Chunk, row: Value, rows: Value, limit: Value, picked: tuple[Value, Value]
-    ) -> None:
+    def _emit_values(self, chunk: _Chunk, row: Value, rows: Value, limit: Value, picked: tuple[Value, Value]) -> None:
         b, slot = self.b, self.slot
         is_first = b.cmp("eq", chunk.first, 0)
 
@@ -331,7 +331,8 @@ class _Head:
             init = b.select(is_first, self.zeros, sums)
             init_stride = b.select(is_first, b.const(b.i64, 0), self.value_row)
             arguments = [
-                slot[Slot.SCORES], slot[Slot.CHUNK], values, stride, sums, self.value_row, limit, init, init_stride, columns
+                slot[Slot.SCORES], slot[Slot.CHUNK], values, stride, sums, self.value_row, limit, init, init_stride,
+                columns, values, b.const(b.i64, 0),
             ]  # fmt: skip
             b.call_pointer(self.table.function(picked, columns), arguments)
 

@@ -1,7 +1,8 @@
 """`tile.attend` as a kernel: what its tasks are, and the small function that hands each of them to the driver.
 
 A task is (batch, head, block of query rows), blocks running fastest. The blocks of a head that fall to one worker are one call of
-the driver, and what was packed for a head serves the next ones that share its keys.
+the driver, and what was packed for a head serves the next ones that share its keys. With a single query the heads that share keys
+take the part of its rows, so that keys are read once for all of them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from anyshape.codegen.attend.driver import (
 )
 from anyshape.codegen.attend.softmax import MASK_KINDS
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.contract.plan import Schedule
-from anyshape.codegen.contract.tile_shape import MAX_ROWS, PANEL, TileShape, tile_shape
 from anyshape.codegen.mlir import ModuleBuilder, Value
 from anyshape.codegen.points import EmittedKernel
 from anyshape.codegen.sizes import emit_size
+from anyshape.codegen.tiles.schedule import Schedule
+from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape, tile_shape
 from anyshape.dialects.tile.ops import AttendOp, KernelOp, buffer_of
 from anyshape.support.errors import CodegenError
 from anyshape.support.machine import Machine
@@ -112,7 +113,7 @@ class _Layout:
 
 
 def emit_attend(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine: Machine) -> EmittedKernel:
-    """Define the kernel of an attention. Its driver is external: link `contract.shared_objects`."""
+    """Define the kernel of an attention. Its driver is external: link `microkernels.shared_objects`."""
     op = cast(AttendOp, op)
     layout = _Layout.of(op, machine)
     b = Builder()
@@ -127,11 +128,37 @@ def emit_attend(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine:
     return EmittedKernel(name, layout.scratch_bytes)
 
 
+@dataclass(frozen=True)
+class _Lines:
+    """A line is what of the tasks shares keys: a head with its queries, or, with a single query, all heads of the same keys.
+
+    Args:
+        heads: lines of a batch point.
+        blocks: tasks of a line.
+        rows: query rows of a line.
+        shared_by: lines that share a key head.
+        grouped: (whether lines are groups of heads, heads of a group); None where they never are.
+    """
+
+    heads: Value
+    blocks: Value
+    rows: Value
+    shared_by: Value
+    grouped: tuple[Value, Value] | None
+
+
 class _KernelBody:
     """The body of a kernel under construction."""
 
     def __init__(
-        self, b: Builder, kernel: KernelOp, op: AttendOp, layout: _Layout, args: list[Value], task: Value, last_head: Value
+        self,
+        b: Builder,
+        kernel: KernelOp,
+        op: AttendOp,
+        layout: _Layout,
+        args: list[Value],
+        task: Value,
+        last_head: Value,
     ) -> None:
         self.b, self.op, self.layout, self.args, self.task, self.last_head = b, op, layout, args, task, last_head
         self.symbols = {name: b.load(args[1], b.i64, number) for number, name in enumerate(kernel.symbol_names)}
@@ -144,6 +171,37 @@ class _KernelBody:
             buffer: [emit_size(b, stride, self.symbols) for stride in buffer_of(buffer).strides.data]
             for buffer in (op.query, op.key, op.value, op.out, *([] if op.mask is None else [op.mask]))
         }
+        self.lines = self._make_lines()
+
+    def _make_lines(self) -> _Lines:
+        b, extents = self.b, self.extents
+        blocks = emit_size(b, self.layout.blocks, self.symbols)
+        shared_by = b.div(extents["heads"], extents["key_heads"])
+        plain = _Lines(extents["heads"], blocks, extents["queries"], shared_by, None)
+        single = self.op.extents.data[3].constant_or(1) == 1
+        if not single or self.op.extents.data[1] == self.op.extents.data[2] or self.op.causal is not None:
+            return plain
+        grouped = b.cmp("eq", extents["queries"], 1)
+
+        def choose(x: Value, y: Value) -> Value:
+            return b.select(grouped, x, y)
+
+        return _Lines(
+            choose(extents["key_heads"], plain.heads),
+            choose(shared_by, plain.blocks),
+            choose(shared_by, plain.rows),
+            choose(b.const(b.i64, 1), plain.shared_by),
+            (grouped, shared_by),
+        )
+
+    def _line_strides(self, buffer: SSAValue) -> list[Value]:
+        """Strides of (batch, line's head, line's row) for a buffer with the queries' heads."""
+        b = self.b
+        batch, head, row = self.strides[buffer][:3]
+        if self.lines.grouped is None:
+            return [batch, head, row]
+        grouped, shared_by = self.lines.grouped
+        return [batch, b.select(grouped, b.mul(head, shared_by), head), b.select(grouped, head, row)]
 
     def _set(self, slot: Slot, value: Value | int) -> None:
         value = self.b.const(self.b.i64, value) if isinstance(value, int) else value
@@ -162,15 +220,14 @@ class _KernelBody:
         direct = b.and_(few, b.cmp("eq", self.strides[op.key][-1], 1))
         self._set(Slot.DIRECT, b.convert(direct, b.i64, signed=False))
         self._set(Slot.MASK_KIND, self.layout.mask_kind)
-        rows = {
-            Slot.QUERY_ROW: op.query, Slot.KEY_ROW: op.key, Slot.VALUE_ROW: op.value, Slot.OUT_ROW: op.out
-        }  # fmt: skip
-        for slot, buffer in rows.items():
+        for slot, buffer in ((Slot.KEY_ROW, op.key), (Slot.VALUE_ROW, op.value)):
             self._set(slot, self.strides[buffer][2])
             self._set(Slot(slot + 1), self.strides[buffer][3])
-        mask_strides = [0, 0] if op.mask is None else self.strides[op.mask][2:]
-        self._set(Slot.MASK_ROW, mask_strides[0])
-        self._set(Slot.MASK_KEY, mask_strides[1])
+        for slot, buffer in ((Slot.QUERY_ROW, op.query), (Slot.OUT_ROW, op.out)):
+            self._set(slot, self._line_strides(buffer)[2])
+            self._set(Slot(slot + 1), self.strides[buffer][3])
+        self._set(Slot.MASK_ROW, 0 if op.mask is None else self._line_strides(op.mask)[2])
+        self._set(Slot.MASK_KEY, 0 if op.mask is None else self.strides[op.mask][3])
         if op.mask is None:
             self._set(Slot.MASK, 0)
         pointer = self.args[4]
@@ -180,40 +237,37 @@ class _KernelBody:
         b.store(b.const(b.i64, -1), self.last_head)
 
     def emit(self) -> None:
-        """For each head, the part of its blocks that lies in [begin, end)."""
-        b, extents = self.b, self.extents
+        """For each line, the part of its blocks that lies in [begin, end)."""
+        b, op, lines = self.b, self.op, self.lines
         begin, end = self.args[2], self.args[3]
-        blocks = emit_size(b, self.layout.blocks, self.symbols)
-        queries = extents["queries"]
-        shared_by = b.div(extents["heads"], extents["key_heads"])
-        with b.for_(b.div(begin, blocks), b.ceildiv(end, blocks)) as line:
-            first = b.maximum(b.sub(begin, b.mul(line.index, blocks)), 0)
-            last = b.minimum(b.sub(end, b.mul(line.index, blocks)), blocks)
-            first_row = b.div(b.mul(queries, first), blocks)
-            last_row = b.div(b.mul(queries, last), blocks)
-            batch = b.div(line.index, extents["heads"])
-            head = b.sub(line.index, b.mul(batch, extents["heads"]))
-            key_head = b.div(head, shared_by)
+        with b.for_(b.div(begin, lines.blocks), b.ceildiv(end, lines.blocks)) as line:
+            start = b.mul(line.index, lines.blocks)
+            first = b.maximum(b.sub(begin, start), 0)
+            last = b.minimum(b.sub(end, start), lines.blocks)
+            first_row = b.div(b.mul(lines.rows, first), lines.blocks)
+            last_row = b.div(b.mul(lines.rows, last), lines.blocks)
+            batch = b.div(line.index, lines.heads)
+            head = b.sub(line.index, b.mul(batch, lines.heads))
+            key_head = b.div(head, lines.shared_by)
             self._set(Slot.ROWS, b.sub(last_row, first_row))
             self._set(Slot.FIRST_ROW, first_row)
-            self._set(Slot.QUERY, self._address(self.op.query, [batch, head, first_row]))
-            self._set(Slot.KEY, self._address(self.op.key, [batch, key_head]))
-            self._set(Slot.VALUE, self._address(self.op.value, [batch, key_head]))
-            self._set(Slot.OUT, self._address(self.op.out, [batch, head, first_row]))
-            if self.op.mask is not None:
-                self._set(Slot.MASK, self._address(self.op.mask, [batch, head, first_row]))
-            number = b.add(b.mul(batch, extents["key_heads"]), key_head)
+            for slot, buffer in ((Slot.QUERY, op.query), (Slot.OUT, op.out), (Slot.MASK, op.mask)):
+                if buffer is not None:
+                    self._set(slot, self._address(buffer, self._line_strides(buffer), [batch, head, first_row]))
+            for slot, buffer in ((Slot.KEY, op.key), (Slot.VALUE, op.value)):
+                self._set(slot, self._address(buffer, self.strides[buffer], [batch, key_head]))
+            number = b.add(b.mul(batch, self.extents["key_heads"]), key_head)
             is_new = b.cmp("ne", number, b.load(self.last_head, b.i64))
             self._set(Slot.PACK, b.convert(is_new, b.i64, signed=False))
             b.store(number, self.last_head)
             b.call(attend_name(self.layout.shape.element), [self.task])
 
-    def _address(self, buffer: SSAValue, indices: Sequence[Value]) -> Value:
+    def _address(self, buffer: SSAValue, strides: Sequence[Value], indices: Sequence[Value]) -> Value:
         """The address of buffer[indices, 0…]; elements of a bool mask are bytes."""
         b = self.b
         assert isinstance(buffer, BlockArgument)
         element = b.i8 if isinstance(buffer_of(buffer).element_type, IntegerType) else self.element
         pointer = b.load(b.offset(self.args[0], b.i64, buffer.index), b.ptr)
-        for stride, index in zip(self.strides[buffer], indices, strict=False):
+        for stride, index in zip(strides, indices, strict=False):
             pointer = b.offset(pointer, element, b.mul(index, stride))
         return pointer

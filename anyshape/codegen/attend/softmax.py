@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.contract.tile_shape import TileShape
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.tiles.shape import TileShape
 from anyshape.codegen.vector_math.exponential import exp_normal
 
 MaskKind = Literal["none", "bool", "float"]
@@ -49,12 +49,17 @@ def emit_softmax(module: ModuleBuilder, shape: TileShape, kind: MaskKind) -> Non
         row = _Row(b, shape, kind, scores, mask, stride, scale)
         largest = row.emit_scores(valid)
         before, sum_before = b.load(state, element), b.load(state, element, 1)
-        after = b.maximum(before, b.reduce("maxnumf", largest), nan="either")
+        after = b.maximum(before, largest_lane(b, largest), nan="either")
         # −∞ − −∞ is NaN, so a row without a finite score is measured from 0.
         origin = b.select(b.cmp("oeq", after, float("-inf")), 0.0, after)
         sum_ = b.reduce("add", row.emit_probabilities(valid, origin))
         row.emit_zeros(valid, total)
-        alpha = exp_nonpositive(b, b.sub(before, origin), shape.element)
+        later = b.if_(b.cmp("une", before, float("-inf")), [element])
+        with later.then():
+            later.yield_(exp_nonpositive(b, b.sub(before, origin), shape.element))
+        with later.otherwise():
+            later.yield_(b.const(element, 0))
+        alpha = later.results[0]
         b.store(after, state)
         b.store(b.fma(alpha, sum_before, sum_), state, 1)
         f.return_(alpha)
@@ -65,6 +70,16 @@ def exp_nonpositive(b: Builder, x: Value, element: str) -> Value:
     smallest = _SMALLEST_EXPONENT[element]
     vanishes = b.cmp("olt", x, smallest)
     return b.select(vanishes, 0.0, exp_normal(b, b.select(vanishes, smallest, x)))
+
+
+def largest_lane(b: Builder, x: Value) -> Value:
+    """The largest lane. NaN lanes may count or not: the sum of probabilities will be NaN anyhow."""
+    lanes = b.width(x) or 1
+    step = lanes // 2
+    while step:
+        x = b.maximum(x, b.shuffle(x, x, [lane ^ step for lane in range(lanes)]), nan="either")
+        step //= 2
+    return b.extract(x, 0)
 
 
 @dataclass(frozen=True)

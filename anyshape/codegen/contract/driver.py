@@ -6,19 +6,25 @@
         for each panel of 64 columns                  its rows stream once, then come from the second-level cache
             for each register tile of 1 to 6 rows     rows split evenly, so that no tile is much smaller than another
 
-The first depth block starts from the bias or from zero, the others from what the one before has stored. A right-hand side that is not
-packed is packed panel by panel into scratch, unless it is row-major and the rows are too few to pay for it; a left-hand side whose k
-are not adjacent is copied likewise. After the last depth block the epilogue, if any, runs over each tile just stored.
+The first depth block starts from the bias or from zero, the others from what the one before has stored. A right-hand side that is
+not packed is packed panel by panel into scratch, unless it is row-major and the rows are too few to pay for it, or a single row
+meets adjacent k: then dot products serve, the only case in which a row's sum has another order than k's. A left-hand side whose
+k are not adjacent is copied likewise. bf16, f16 and i8 are always packed, and their left-hand side copied in the form that tiles
+take. After the last depth block the epilogue, if any, runs over each tile just stored.
 """
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.contract.microkernel import TileTable, emit_tiles
-from anyshape.codegen.contract.pack import (
+from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.tiles.dots import dots_arguments, dots_name, emit_dots
+from anyshape.codegen.tiles.microkernel import TileTable, emit_tiles, tile_arguments, tile_name
+from anyshape.codegen.tiles.pack import (
+    copied_row,
     emit_pack_lhs,
     emit_pack_rhs,
     pack_lhs_arguments,
@@ -26,8 +32,8 @@ from anyshape.codegen.contract.pack import (
     pack_rhs_arguments,
     pack_rhs_name,
 )
-from anyshape.codegen.contract.tile_shape import MAX_ROWS, PANEL, TileShape
-from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.tiles.pack_narrow import emit_pack_lhs_narrow, emit_pack_rhs_narrow
+from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape
 
 _DIRECT_ROWS = 2 * MAX_ROWS
 """Up to that many rows an unpacked row-major panel is read where it lies: packing would cost more than it saves."""
@@ -60,6 +66,8 @@ class Slot(IntEnum):
     FIRST_ROW = auto()
     FIRST_COLUMN = auto()
     LHS_SCRATCH = auto()
+    LHS_KEPT = auto()
+    """1 when `LHS_SCRATCH` holds these rows from the call before, provided that they fit one depth block."""
     RHS_SCRATCH = auto()
 
 
@@ -79,12 +87,18 @@ def block_arguments(b: Builder) -> list[Type]:
 def emit_block_driver(module: ModuleBuilder, shape: TileShape) -> None:
     """Define `block_name(element)` and everything that it calls."""
     emit_tiles(module, shape)
-    emit_pack_lhs(module, shape)
-    emit_pack_rhs(module, shape)
+    if shape.is_wide:
+        emit_pack_lhs(module, shape)
+        emit_pack_rhs(module, shape)
+        emit_dots(module, shape)
+    else:
+        emit_pack_lhs_narrow(module, shape)
+        emit_pack_rhs_narrow(module, shape)
     b = Builder()
-    zeros = module.constant_bytes(bytes(PANEL * shape.element_bytes), alignment=64)
+    zeros = module.constant_bytes(bytes(PANEL * shape.sum_bytes), alignment=64)
+    one = module.constant_bytes(struct.pack("<d" if shape.element == "f64" else "<f", 1.0))
     with module.function(block_name(shape.element), block_arguments(b)) as f:
-        block = _Block.read(b, shape, f.args[0], zeros)
+        block = _Block.read(b, shape, f.args[0], zeros, one)
         # A sum over nothing still has one (empty) depth block: it stores the bias and runs the epilogue.
         with b.for_(0, b.maximum(block.slot[Slot.DEPTH], 1), shape.depth) as loop:
             _emit_depth_block(block, loop.index)
@@ -98,9 +112,12 @@ class _Block:
     shape: TileShape
     slot: dict[Slot, Value]
     element: Type
+    """Of both factors in memory."""
+    sum_element: Type
     has_bias: Value
     has_epilogue: Value
     zeros: Value
+    one: Value
     tiles: Value
     rows_low: Value
     """Rows of the later tiles; the first `extra` have one more."""
@@ -110,13 +127,11 @@ class _Block:
     tile_low: tuple[Value, Value]
 
     @staticmethod
-    def read(b: Builder, shape: TileShape, task: Value, zeros: str) -> _Block:
+    def read(b: Builder, shape: TileShape, task: Value, zeros: str, one: str) -> _Block:
         pointers = {
             Slot.LHS, Slot.RHS, Slot.OUT, Slot.INIT, Slot.EPILOGUE, Slot.CONTEXT, Slot.LHS_SCRATCH, Slot.RHS_SCRATCH,
         }  # fmt: skip
-        slot = {
-            slot: b.load(b.offset(task, b.i64, slot.value), b.ptr if slot in pointers else b.i64) for slot in Slot
-        }
+        slot = {slot: b.load(b.offset(task, b.i64, slot.value), b.ptr if slot in pointers else b.i64) for slot in Slot}
         rows = slot[Slot.ROWS]
         tiles = b.div(b.add(rows, MAX_ROWS - 1), MAX_ROWS)
         low = b.div(rows, tiles)
@@ -125,10 +140,10 @@ class _Block:
         has_bias, has_epilogue = (
             b.cmp("ne", b.load(b.offset(task, b.i64, slot.value), b.i64), 0) for slot in (Slot.INIT, Slot.EPILOGUE)
         )
-        element = b.type(shape.element)
-        zero = b.address_of(zeros)
+        elements = b.type(shape.element), b.type(shape.sum_element)
+        constants = b.address_of(zeros), b.address_of(one)
         return _Block(
-            b, shape, slot, element, has_bias, has_epilogue, zero, tiles, low, extra, table, table.pick(b.add(low, 1)),
+            b, shape, slot, *elements, has_bias, has_epilogue, *constants, tiles, low, extra, table, table.pick(b.add(low, 1)),
             table.pick(low),
         )  # fmt: skip
 
@@ -136,80 +151,141 @@ class _Block:
 def _emit_depth_block(block: _Block, first_k: Value) -> None:
     b, slot = block.b, block.slot
     depth = b.minimum(b.sub(slot[Slot.DEPTH], first_k), block.shape.depth)
+    is_last = b.cmp("sge", b.add(first_k, depth), slot[Slot.DEPTH])
     lhs, lhs_row = _emit_lhs(block, first_k, depth)
     panels = b.div(b.add(slot[Slot.COLUMNS], PANEL - 1), PANEL)
     with b.for_(0, panels) as panel:
         columns = b.minimum(b.sub(slot[Slot.COLUMNS], b.mul(panel.index, PANEL)), PANEL)
-        rhs, rhs_depth = _emit_rhs(block, panel.index, first_k, depth, columns)
-        _emit_row_tiles(block, panel.index, first_k, depth, columns, (lhs, lhs_row), (rhs, rhs_depth))
+        emit_rhs = _emit_rhs if block.shape.is_wide else _emit_narrow_rhs
+        factors = emit_rhs(block, panel.index, first_k, columns, _Factors(lhs, lhs_row, lhs, lhs_row, depth))
+        _emit_row_tiles(block, panel.index, b.cmp("sgt", first_k, 0), is_last, columns, factors)
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """What a panel's tiles multiply: pointers, strides of a row and a step, and how many steps a sum has."""
+
+    lhs: Value
+    lhs_row: Value
+    rhs: Value
+    rhs_row: Value
+    steps: Value
 
 
 def _emit_lhs(block: _Block, first_k: Value, depth: Value) -> tuple[Value, Value]:
-    """(pointer, row stride) of the depth block of the left-hand side, copied if its k are not adjacent."""
-    b, slot = block.b, block.slot
+    """(pointer, row stride) of the depth block of the left-hand side, copied if its k are not adjacent or must be widened."""
+    b, slot, shape = block.b, block.slot, block.shape
     source = b.offset(slot[Slot.LHS], block.element, b.mul(first_k, slot[Slot.LHS_DEPTH]))
     strided = b.cmp("ne", slot[Slot.LHS_DEPTH], 1)
-    branch = b.if_(strided)
+    is_kept = b.and_(b.cmp("ne", slot[Slot.LHS_KEPT], 0), b.cmp("sle", slot[Slot.DEPTH], shape.depth))
+    branch = b.if_(b.and_(strided, b.not_(is_kept)) if shape.is_wide else b.not_(is_kept))
     with branch.then():
         b.call(
-            pack_lhs_name(block.shape.element),
+            pack_lhs_name(shape.element),
             [source, slot[Slot.LHS_ROW], slot[Slot.LHS_DEPTH], slot[Slot.ROWS], depth, slot[Slot.LHS_SCRATCH]],
         )
+    if not shape.is_wide:
+        first = b.offset(slot[Slot.LHS_SCRATCH], b.type(shape.lhs_element), shape.row_header)
+        return first, copied_row(b, shape, depth)
     return b.select(strided, slot[Slot.LHS_SCRATCH], source), b.select(strided, depth, slot[Slot.LHS_ROW])
 
 
-def _emit_rhs(block: _Block, panel: Value, first_k: Value, depth: Value, columns: Value) -> tuple[Value, Value]:
-    """(pointer, stride of k) of a panel's depth block, packed if it cannot be read where it lies."""
-    b, slot = block.b, block.slot
+def _emit_narrow_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: _Factors) -> _Factors:
+    """The factors of a panel's depth block of elements that tiles read in packed form only."""
+    b, slot, element = block.b, block.slot, block.shape.element
     start = b.add(b.mul(panel, slot[Slot.RHS_PANEL]), b.mul(first_k, slot[Slot.RHS_DEPTH]))
     source = b.offset(slot[Slot.RHS], block.element, start)
+    is_packed = b.cmp("ne", slot[Slot.PACKED], 0)
+    branch = b.if_(b.not_(is_packed))
+    with branch.then():
+        steps = [slot[Slot.RHS_DEPTH], slot[Slot.RHS_COLUMN]]
+        b.call(pack_rhs_name(element), [source, *steps, lhs.steps, columns, slot[Slot.RHS_SCRATCH]])
+    rhs = b.select(is_packed, source, slot[Slot.RHS_SCRATCH])
+    group = block.shape.group
+    return _Factors(lhs.lhs, lhs.lhs_row, rhs, b.const(b.i64, PANEL * group), b.ceildiv(lhs.steps, group))
+
+
+def _emit_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: _Factors) -> _Factors:
+    """The factors of a panel's depth block, packed if rhs cannot be read where it lies.
+
+    A single row times adjacent k is worth neither packing nor tiles: its dot products become the rhs of a sum of one product, 1·dot,
+    which adds them to bias or earlier sums, and stores them, as for every other panel.
+    """
+    b, slot, element = block.b, block.slot, block.shape.element
+    start = b.add(b.mul(panel, slot[Slot.RHS_PANEL]), b.mul(first_k, slot[Slot.RHS_DEPTH]))
+    source = b.offset(slot[Slot.RHS], block.element, start)
+    scratch = slot[Slot.RHS_SCRATCH]
     adjacent = b.and_(b.cmp("eq", slot[Slot.RHS_COLUMN], 1), b.cmp("eq", columns, PANEL))
     direct = b.and_(adjacent, b.cmp("sle", slot[Slot.ROWS], _DIRECT_ROWS))
     direct = b.or_(direct, b.cmp("ne", slot[Slot.PACKED], 0))
-    branch = b.if_(b.not_(direct))
+    single = b.and_(b.cmp("eq", slot[Slot.ROWS], 1), b.cmp("eq", slot[Slot.RHS_DEPTH], 1))
+    dots = b.and_(b.not_(direct), single)
+    packs = b.and_(b.not_(direct), b.not_(single))
+    branch = b.if_(packs)
     with branch.then():
-        b.call(
-            pack_rhs_name(block.shape.element),
-            [source, slot[Slot.RHS_DEPTH], slot[Slot.RHS_COLUMN], depth, columns, slot[Slot.RHS_SCRATCH]],
-        )
-    return (
-        b.select(direct, source, slot[Slot.RHS_SCRATCH]),
+        steps = [slot[Slot.RHS_DEPTH], slot[Slot.RHS_COLUMN]]
+        b.call(pack_rhs_name(element), [source, *steps, lhs.steps, columns, scratch])
+    branch = b.if_(dots)
+    with branch.then():
+        b.call(dots_name(element), [lhs.lhs, source, slot[Slot.RHS_COLUMN], lhs.steps, columns, scratch])
+    return _Factors(
+        b.select(dots, block.one, lhs.lhs),
+        lhs.lhs_row,
+        b.select(direct, source, scratch),
         b.select(direct, slot[Slot.RHS_DEPTH], b.const(b.i64, PANEL)),
+        b.select(dots, b.const(b.i64, 1), lhs.steps),
     )
 
 
 def _emit_row_tiles(
-    block: _Block,
-    panel: Value,
-    first_k: Value,
-    depth: Value,
-    columns: Value,
-    lhs: tuple[Value, Value],
-    rhs: tuple[Value, Value],
+    block: _Block, panel: Value, goes_on: Value, is_last: Value, columns: Value, factors: _Factors
 ) -> None:
+    """All row tiles of a panel; `goes_on` when out holds the sums of earlier depth blocks."""
     b, slot = block.b, block.slot
     column = b.mul(panel, PANEL)
     out_row = slot[Slot.OUT_ROW]
-    goes_on = b.cmp("sgt", first_k, 0)
-    bias = b.select(block.has_bias, b.offset(slot[Slot.INIT], block.element, column), block.zeros)
+    bias = b.select(block.has_bias, b.offset(slot[Slot.INIT], block.sum_element, column), block.zeros)
     init_stride = b.select(goes_on, out_row, b.const(b.i64, 0))
-    is_last = b.cmp("sge", b.add(first_k, depth), slot[Slot.DEPTH])
     runs_epilogue = b.and_(is_last, block.has_epilogue)
+    next_panel = b.offset(factors.rhs, block.element, slot[Slot.RHS_PANEL])
     tile_high, tile_low = (block.table.function(picked, columns) for picked in (block.tile_high, block.tile_low))
     with b.for_(0, block.tiles) as tile:
         is_high = b.cmp("slt", tile.index, block.extra)
         rows = b.select(is_high, b.add(block.rows_low, 1), block.rows_low)
         row = b.add(b.mul(tile.index, block.rows_low), b.minimum(tile.index, block.extra))
-        a = b.offset(lhs[0], block.element, b.mul(row, lhs[1]))
-        c = b.offset(slot[Slot.OUT], block.element, b.add(b.mul(row, out_row), column))
+        a = b.offset(factors.lhs, b.type(block.shape.lhs_element), b.mul(row, factors.lhs_row))
+        c = b.offset(slot[Slot.OUT], block.sum_element, b.add(b.mul(row, out_row), column))
+        sums = [c, out_row, factors.steps, b.select(goes_on, c, bias), init_stride, columns]
+        prefetch = _emit_prefetch(block, tile.index, next_panel, factors.steps)
         function = b.select(is_high, tile_high, tile_low)
-        init = b.select(goes_on, c, bias)
-        b.call_pointer(function, [a, lhs[1], rhs[0], rhs[1], c, out_row, depth, init, init_stride, columns])
+        b.call_pointer(function, [a, factors.lhs_row, factors.rhs, factors.rhs_row, *sums, *prefetch])
         branch = b.if_(runs_epilogue)
         with branch.then():
             first_row, first_column = b.add(slot[Slot.FIRST_ROW], row), b.add(slot[Slot.FIRST_COLUMN], column)
             arguments = [slot[Slot.CONTEXT], first_row, rows, first_column, columns, c, out_row]
             b.call_pointer(slot[Slot.EPILOGUE], arguments)
+
+
+def _emit_prefetch(block: _Block, tile: Value, next_panel: Value, steps: Value) -> tuple[Value, Value]:
+    """What a tile prefetches beside its own panel (address, bytes for each step): its part of the next panel.
+
+    Without it the first tile of a panel would wait for the slower caches and the others would leave them idle. The first tiles take
+    half of the panel each, or a quarter each when there are four; the lines of the others are there already.
+    """
+    b = block.b
+    parts = b.select(b.cmp("slt", block.tiles, 4), b.const(b.i64, 2), b.const(b.i64, 4))
+    step = b.div(b.const(b.i64, block.shape.step_bytes), parts)
+    return b.offset(next_panel, b.i8, b.mul(b.mul(b.rem(tile, parts), step), steps)), step
+
+
+def declare_block_parts(module: ModuleBuilder, b: Builder, shape: TileShape) -> None:
+    """Declare what `emit_block_driver` defines beside the driver, for f32 and f64, in a module that calls it."""
+    for rows in range(1, MAX_ROWS + 1):
+        for narrow in (False, True):
+            module.declare(tile_name(shape.element, rows, narrow=narrow), tile_arguments(b))
+    module.declare(pack_lhs_name(shape.element), pack_lhs_arguments(b))
+    module.declare(pack_rhs_name(shape.element), pack_rhs_arguments(b))
+    module.declare(dots_name(shape.element), dots_arguments(b))
 
 
 def declare_block_driver(module: ModuleBuilder, b: Builder, element: str) -> None:

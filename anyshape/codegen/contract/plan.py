@@ -8,45 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
 from xdsl.dialects.arith import AddfOp
-from xdsl.dialects.builtin import Float64Type
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.contract.driver import SLOTS, Slot, block_name, declare_block_driver
-from anyshape.codegen.contract.tile_shape import PANEL, TileShape, tile_shape
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.points import EmittedKernel, emit_rectangle
 from anyshape.codegen.sizes import emit_size
+from anyshape.codegen.tiles.schedule import Schedule
+from anyshape.codegen.tiles.shape import PANEL, SUM_ELEMENTS, TileShape, packed_depth, tile_shape
 from anyshape.dialects.tile.ops import ContractOp, KernelOp, LoadOp, YieldOp, buffer_of
 from anyshape.support.errors import CodegenError
 from anyshape.support.machine import Machine
-from anyshape.symbolic import Size, size_max
+from anyshape.symbolic import Size, size_max, size_min
 
 _GRAIN_NANOSECONDS = 5000
 """Work that is worth handing to another thread."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """What a launch passes on: the number of points, how many of them a chunk has at least, and each worker's scratch."""
-
-    extent: Size
-    grain: Size
-    scratch_bytes: Size
+_TASKS_PER_THREAD = 8
+_LINE = 64
+_SMALL_BLOCK_ROWS = 24
+"""Rows below which a block would read the right-hand side too often for what it multiplies."""
 
 
 def contract_schedule(op: ContractOp, machine: Machine) -> Schedule:
     """The schedule of a product; sizes over the kernel's symbols."""
     layout = _Layout.of(op, machine)
-    blocks = (layout.rows + (layout.block_rows - 1)) // layout.block_rows
-    extent = blocks * ((layout.columns + (PANEL - 1)) // PANEL)
-    for size in layout.batch:
-        extent = extent * size
+    extent = prod(layout.batch, start=layout.blocks * layout.panels)
     # A panel costs some 10 ns for each k to read it and 0.85 ns for each k and row to multiply it.
-    task = layout.depth * (10 + layout.rows)
+    task = layout.depth * (10 + layout.rows // size_max(1, layout.blocks))
     grain = size_max(1, Size.const(_GRAIN_NANOSECONDS) // size_max(1, task))
     return Schedule(extent, grain, Size.const(layout.scratch_bytes))
 
@@ -65,6 +58,9 @@ class _Layout:
     out: tuple[Size, ...]
     packed: bool
     block_rows: int
+    """Rows of a row block, at most."""
+    wanted_tasks: int
+    """Tasks of a launch below which row blocks are made smaller."""
     in_place: bool
     """Sums go straight to `out`; otherwise to scratch, from where the epilogue takes them."""
     bias: BlockArgument | None
@@ -76,29 +72,45 @@ class _Layout:
     def of(op: ContractOp, machine: Machine) -> _Layout:
         lhs, rhs, out = buffer_of(op.lhs), buffer_of(op.rhs), buffer_of(op.out)
         sum_ = op.epilogue.block.args[-1]
-        if not lhs.element_type == rhs.element_type == sum_.type:
+        reason = can_contract(op)
+        if reason is not None:
             raise CodegenError(
                 "this product cannot be claimed",
                 where="tile.contract",
-                got=f"{lhs.element_type} · {rhs.element_type} summed in {sum_.type}",
-                expected="one of f32 and f64 throughout; check `can_contract` first",
+                got=reason,
+                expected=f"factors of one of {', '.join(SUM_ELEMENTS)}",
+                remedy="check `can_contract` first",
             )
-        shape = tile_shape("f64" if isinstance(sum_.type, Float64Type) else "f32", machine)
+        shape = tile_shape(str(lhs.element_type), machine)
         rows, columns, depth = op.extents.data
         bias, is_plain = _bias(op)
-        in_place = out.element_type == sum_.type and out.strides.data[-1].constant_or(None) == 1
-        is_plain = is_plain and in_place
+        in_place = str(out.element_type) == shape.sum_element and out.strides.data[-1].constant_or(None) == 1
+        is_plain = is_plain and in_place and out.element_type == sum_.type
+        wanted_tasks = _TASKS_PER_THREAD * machine.threads
         return _Layout(
             shape, op.batch.data, rows, columns, depth, lhs.strides.data, rhs.strides.data, out.strides.data,
-            op.packed is not None, shape.block_rows(depth), in_place, bias if is_plain else None, is_plain,
+            op.packed is not None, shape.block_rows(depth), wanted_tasks, in_place, bias if is_plain else None, is_plain,
         )  # fmt: skip
 
     @property
+    def panels(self) -> Size:
+        return (self.columns + (PANEL - 1)) // PANEL
+
+    @property
+    def blocks(self) -> Size:
+        """Row blocks: as few as the cache allows, but where panels are few, enough for threads to share evenly."""
+        fewest = (self.rows + (self.block_rows - 1)) // self.block_rows
+        tasks = prod(self.batch, start=self.panels)
+        wanted = (tasks + (self.wanted_tasks - 1)) // size_max(1, tasks)
+        return size_max(fewest, size_min(self.rows // _SMALL_BLOCK_ROWS, wanted))
+
+    @property
     def lhs_scratch(self) -> int:
-        """Bytes for a copied row block of the left-hand side; none when its k are adjacent."""
-        if self.lhs[-1].constant_or(None) == 1:
+        """Bytes for a copied row block of the left-hand side; none when tiles read it where it lies."""
+        if self.shape.is_wide and self.lhs[-1].constant_or(None) == 1:
             return 0
-        return self.block_rows * self.shape.depth * self.shape.element_bytes
+        bytes_ = self.block_rows * self.shape.copied_depth(self.shape.depth) * self.shape.lhs_bytes
+        return -(-bytes_ // _LINE) * _LINE
 
     @property
     def rhs_scratch(self) -> int:
@@ -108,7 +120,7 @@ class _Layout:
     @property
     def out_scratch(self) -> int:
         """Bytes for the sums of one task."""
-        return 0 if self.in_place else self.block_rows * PANEL * self.shape.element_bytes
+        return 0 if self.in_place else self.block_rows * PANEL * self.shape.sum_bytes
 
     @property
     def scratch_bytes(self) -> int:
@@ -117,10 +129,15 @@ class _Layout:
 
 def can_contract(op: ContractOp) -> str | None:
     """None when `emit_contract` takes the product, else the reason why it does not."""
-    lhs, rhs, sum_ = buffer_of(op.lhs).element_type, buffer_of(op.rhs).element_type, op.epilogue.block.args[-1].type
-    if not lhs == rhs == sum_ or str(sum_) not in ("f32", "f64"):
-        return f"the product is {lhs} · {rhs} summed in {sum_}; register tiles exist for f32 and f64 throughout"
-    return None
+    lhs, rhs, sum_ = (
+        str(type_)
+        for type_ in (buffer_of(op.lhs).element_type, buffer_of(op.rhs).element_type, op.epilogue.block.args[-1].type)
+    )
+    # Sums of bf16 and f16 reach the epilogue in f32, whether it knows them as such or as values of the narrow type.
+    narrow = {lhs} - {"i8"}
+    if lhs == rhs and sum_ in {SUM_ELEMENTS.get(lhs)} | narrow & SUM_ELEMENTS.keys():
+        return None
+    return f"the product is {lhs} · {rhs} summed in {sum_}; register tiles exist for {', '.join(SUM_ELEMENTS)} with themselves"
 
 
 def _bias(op: ContractOp) -> tuple[BlockArgument | None, bool]:
@@ -144,7 +161,7 @@ def _bias(op: ContractOp) -> tuple[BlockArgument | None, bool]:
 
 
 def emit_contract(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine: Machine) -> EmittedKernel:
-    """Define the kernel of a product. Its block driver is external: link `shared_objects`."""
+    """Define the kernel of a product. Its block driver is external: link `microkernels.shared_objects`."""
     op = cast(ContractOp, op)
     layout = _Layout.of(op, machine)
     name = kernel.sym_name.data
@@ -186,6 +203,7 @@ class _KernelBody:
     args: list[Value]
     symbols: Mapping[str, Value]
     element: Type
+    sum_element: Type
     task: Value
     context: Value
 
@@ -196,7 +214,8 @@ class _KernelBody:
         task = b.alloca(b.i64, SLOTS)
         context = b.alloca(b.i64, 3 + len(layout.batch))
         symbols = {name: b.load(args[1], b.i64, number) for number, name in enumerate(kernel.symbol_names)}
-        body = _KernelBody(b, kernel, op, layout, args, symbols, b.type(layout.shape.element), task, context)
+        elements = b.type(layout.shape.element), b.type(layout.shape.sum_element)
+        body = _KernelBody(b, kernel, op, layout, args, symbols, *elements, task, context)
         body._store_fixed_slots(tile_epilogue)
         return body
 
@@ -206,7 +225,7 @@ class _KernelBody:
             b.store(value, b.offset(self.context, b.i64, slot))
         scratch = self.args[4]
         # A packed panel has 64 adjacent columns for each k.
-        rhs = (PANEL, 1, PANEL * layout.depth) if layout.packed else (*layout.rhs[-2:], PANEL * layout.rhs[-1])
+        rhs = (PANEL, 1, PANEL * packed_depth(layout.shape.element, layout.depth)) if layout.packed else (*layout.rhs[-2:], PANEL * layout.rhs[-1])
         self._set(Slot.DEPTH, layout.depth)
         self._set(Slot.LHS_ROW, layout.lhs[-2])
         self._set(Slot.LHS_DEPTH, layout.lhs[-1])
@@ -239,8 +258,7 @@ class _KernelBody:
         b, layout = self.b, self.layout
         begin, end = self.args[2], self.args[3]
         rows = self._size(layout.rows)
-        blocks = self._size((layout.rows + (layout.block_rows - 1)) // layout.block_rows)
-        panels = self._size((layout.columns + (PANEL - 1)) // PANEL)
+        blocks, panels = self._size(layout.blocks), self._size(layout.panels)
         with b.for_(b.div(begin, panels), b.ceildiv(end, panels)) as line:
             first = b.maximum(b.sub(begin, b.mul(line.index, panels)), 0)
             last = b.minimum(b.sub(end, b.mul(line.index, panels)), panels)
@@ -251,12 +269,14 @@ class _KernelBody:
             indices = self._batch_indices(batch)
             self._set(Slot.ROWS, b.sub(last_row, first_row))
             self._set(Slot.FIRST_ROW, first_row)
-            lhs = self._address(self.op.lhs, layout.lhs, [*indices, first_row])
+            lhs = self._address(self.op.lhs, layout.lhs, [*indices, first_row], self.element)
             self._set(Slot.LHS, lhs)
             if layout.in_place:
+                self._set(Slot.LHS_KEPT, 0)
                 self._emit_panels(indices, first_row, first, last)
             else:
                 with b.for_(first, last) as panel:
+                    self._set(Slot.LHS_KEPT, b.convert(b.cmp("sgt", panel.index, first), b.i64, signed=False))
                     self._emit_panels(indices, first_row, panel.index, b.add(panel.index, 1))
 
     def _batch_indices(self, number: Value) -> list[Value]:
@@ -275,12 +295,14 @@ class _KernelBody:
             indices.insert(0, index)
         return indices
 
-    def _address(self, buffer: SSAValue, strides: Sequence[Size], indices: Sequence[Value]) -> Value:
+    def _address(
+        self, buffer: SSAValue, strides: Sequence[Size], indices: Sequence[Value], element: Type
+    ) -> Value:
         """The address of buffer[indices, 0…]."""
         b = self.b
         pointer = self._buffer(buffer)
         for stride, index in zip(strides, indices, strict=False):
-            pointer = b.offset(pointer, self.element, b.mul(index, self._size(stride)))
+            pointer = b.offset(pointer, element, b.mul(index, self._size(stride)))
         return pointer
 
     def _buffer(self, buffer: SSAValue) -> Value:
@@ -294,16 +316,18 @@ class _KernelBody:
         columns = b.sub(b.minimum(b.mul(last, PANEL), self._size(layout.columns)), column)
         self._set(Slot.FIRST_COLUMN, column)
         self._set(Slot.COLUMNS, columns)
-        rhs = self._buffer(self.op.rhs) if layout.packed else self._address(self.op.rhs, layout.rhs, indices)
+        rhs = self._buffer(self.op.rhs)
+        if not layout.packed:
+            rhs = self._address(self.op.rhs, layout.rhs, indices, self.element)
         panel_stride = b.load(b.offset(self.task, b.i64, Slot.RHS_PANEL.value), b.i64)
         self._set(Slot.RHS, b.offset(rhs, self.element, b.mul(first, panel_stride)))
         if layout.in_place:
-            out = self._address(self.op.out, layout.out, [*indices, first_row])
-            self._set(Slot.OUT, b.offset(out, self.element, column))
+            out = self._address(self.op.out, layout.out, [*indices, first_row], self.sum_element)
+            self._set(Slot.OUT, b.offset(out, self.sum_element, column))
         else:
             self._set(Slot.OUT, b.offset(self.args[4], b.i8, layout.lhs_scratch + layout.rhs_scratch))
         if layout.bias is None:
             self._set(Slot.INIT, 0)
         else:
-            self._set(Slot.INIT, b.offset(self._buffer(layout.bias), self.element, column))
+            self._set(Slot.INIT, b.offset(self._buffer(layout.bias), self.sum_element, column))
         b.call(block_name(layout.shape.element), [self.task])

@@ -248,6 +248,8 @@ class _MainFunction:
             if isinstance(op, LaunchOp):
                 for size in (*op.sizes.data, *op.extent.data, *op.grain.data, *op.scratch.data):
                     _ = self._sizes[size]
+            elif isinstance(op, ViewOp):
+                _ = self._sizes[op.offset.data[0]]
             elif isinstance(op, AllocateOp | DenseOp | OutputOp):
                 type = buffer_of(op.result)
                 extents |= dict.fromkeys(type.sizes.data)
@@ -304,11 +306,18 @@ class _MainFunction:
             case ViewOp():
                 # A buffer that no launch uses has no place, and neither have its views.
                 if op.source in self._buffers:
-                    self._buffers[op.result] = self._buffers[op.source]
+                    self._buffers[op.result] = self._viewed(op)
             case LaunchOp():
                 self._emit_launch(op)
             case _:
                 raise CodegenError("a host program cannot hold this op", got=op.name, expected="an op of `host`")
+
+    def _viewed(self, op: ViewOp) -> Value:
+        source, (offset,) = self._buffers[op.source], op.offset.data
+        if offset.constant_or(None) == 0:
+            return source
+        item = element_bytes(buffer_of(op.source).element_type)
+        return self._b.offset(source, self._b.i8, self._b.mul(self._sizes[offset], item))
 
     def _emit_dense(self, op: DenseOp) -> None:
         b = self._b

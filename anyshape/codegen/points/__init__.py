@@ -29,8 +29,8 @@ Rectangles: what surrounds a claimed op
     `Builder.call(name, [buffers, sizes, error, *g, i0, i1, j0, j1, tile, row_stride])`.
 
 Numbers
-    f16 and bf16 are computed in f32: loads widen, stores, casts (`arith.truncf`) and the results of reductions round. Sums
-    fold in an order that depends on the extent only: neither on threads nor on begin and end. A product that is summed at once is fused (fma).
+    f16 and bf16 are computed in f32: loads widen, stores, casts (`arith.truncf`) and the results of reductions round. Sums fold in
+    an order that depends on the extent only, not on threads, begin or end. A product that is summed at once is fused (fma).
 """
 
 from anyshape.codegen.points.kernel import Claim, EmittedKernel, emit_kernel, emit_rectangle

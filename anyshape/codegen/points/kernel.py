@@ -14,7 +14,7 @@ from anyshape.codegen.points.memory import Memory
 from anyshape.codegen.points.nest import NestEmitter
 from anyshape.codegen.points.scalar import compute_type, memory_type
 from anyshape.codegen.points.schedule import Schedule, nested_ops
-from anyshape.codegen.points.values import Frame, Points, Uniform, Varying
+from anyshape.codegen.points.values import Frame, Points, Uniform, Varying, lane_start
 from anyshape.codegen.sizes import emit_sizes
 from anyshape.dialects.tile import (
     AxisOp,
@@ -108,7 +108,6 @@ def emit_rectangle(
         i0, i1, j0, j1, tile, row_stride = function.args[-6:]
         entry = _Entry(b, module, kernel, buffers, sizes, error)
         schedule = Schedule(machine)
-        width = schedule.width(block)
         memory = entry.memory(block, (), (out,))
         nest = NestEmitter(b, memory, schedule)
         for op in kernel.body.block.ops:
@@ -122,7 +121,8 @@ def emit_rectangle(
             sums = b.offset(tile, element, start)
 
             def load_sum(index: Value, frame: Frame, sums: Value = sums) -> Points:
-                starts = [b.add(index, vector * width) if vector else index for vector in range(frame.vectors)]
+                own = Uniform((index,), step=1)
+                starts = [lane_start(b, own, 0, vector, frame) for vector in range(frame.vectors)]
                 loaded = [b.load(sums, element, at, width=frame.width, mask=frame.mask) for at in starts]
                 return Varying((tuple(loaded),))
 
@@ -181,7 +181,8 @@ class _Entry:
     def memory(self, block: Block, sizes: Iterable[Size] = (), used: Iterable[SSAValue] = ()) -> Memory:
         """Emit the reads and the size arithmetic for the ops of a block."""
         b = self.builder
-        accessed = dict.fromkeys([*used, *(op.buffer for op in nested_ops(block) if isinstance(op, LoadOp | StoreOp))])
+        ops = [*self.kernel.body.block.ops, *nested_ops(block)]
+        accessed = dict.fromkeys([*used, *(op.buffer for op in ops if isinstance(op, LoadOp | StoreOp))])
         for buffer in accessed:
             if isinstance(buffer.owner, Block):
                 position = self.kernel.body.block.args.index(buffer)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Operand, Value
+from anyshape.codegen.points.blocks import blocked_for
 from anyshape.codegen.points.reduce import Contribution, LaneFold
 from anyshape.codegen.points.values import Frame
 from anyshape.codegen.sizes import multiple_of
@@ -44,9 +45,9 @@ class LaneAxis:
         known = None if self.extent is None else self.extent.constant_or(None)
         state, position = self._start(vectors), lower
         if vectors > 1:
-            state, position = self._whole_vectors(position, upper, known, vectors, state)
+            state, position = self._whole_vectors(position, upper, known, vectors, state, is_first=True)
             state = self._narrow(state, vectors)
-        state, position = self._whole_vectors(position, upper, known, 1, state)
+        state, position = self._whole_vectors(position, upper, known, 1, state, is_first=vectors == 1)
         if self.extent is None or not multiple_of(self.extent, self.width):
             state = self._tail(position, upper, state)
         return [lane.finish(self.builder, row) for lane, rows in self._split(state, 1) for row in rows]
@@ -85,9 +86,12 @@ class LaneAxis:
     # ---- pieces ------------------------------------------------------------------------------------------------------
 
     def _whole_vectors(
-        self, lower: Operand, upper: Value, known: int | None, vectors: int, state: list[Value]
+        self, lower: Operand, upper: Value, known: int | None, vectors: int, state: list[Value], *, is_first: bool
     ) -> tuple[list[Value], Operand]:
-        """A loop over whole groups of vectors; gives the state after it and where it stopped."""
+        """A loop over whole groups of vectors; gives the state after it and where it stopped.
+
+        Only the first loop of an axis is blocked: one after another has few turns.
+        """
         b, step = self.builder, vectors * self.width
         if known is not None:
             end: Operand = known - known % step
@@ -97,11 +101,14 @@ class LaneAxis:
             count = upper if isinstance(lower, int) and lower == 0 else b.sub(upper, lower)
             # Groups are powers of two.
             end = b.sub(upper, b.and_(count, step - 1))
-        with b.for_(lower, end, step, state) as loop:
-            after = self._points(loop.index, replace(self.frame, vectors=vectors, width=self.width), loop.args)
-            if after:
-                loop.yield_(*after)
-        return loop.results, end
+        frame = replace(self.frame, vectors=vectors, width=self.width)
+        sums = [lane.fold.is_float_sum for lane in self.folds for _ in range(self.frame.rows * lane.count(vectors))]
+
+        def body(index: Value, state: Sequence[Value]) -> list[Value]:
+            return self._points(index, frame, state)
+
+        blocked = sums if is_first else [False] * len(sums)
+        return blocked_for(b, (lower, end, step), state, blocked, body), end
 
     def _tail(self, position: Operand, upper: Value, state: list[Value]) -> list[Value]:
         """The lanes that are left, fewer than a vector."""

@@ -4,22 +4,25 @@
 |---|---|---|
 | 0 | one scalar | (refused: lanes would collide) |
 | 1 | one vector | one vector |
-| known at run time | a vector if it is 1, else a gather | a vector if it is 1, else a scatter |
+| known at run time | a vector if it is 1, else one scalar (0 or 1) or a gather | a vector if it is 1, else a scatter |
 | other, or not linear | a gather | a scatter |
 
-Lanes outside the frame's mask, or where a guard is false, read and write nothing; a scalar load behind a guard is a branch.
+Lanes outside the frame's mask, or where a guard is false, read and write nothing; a guarded scalar load reads a zero
+instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.mlir import ModuleBuilder, Operand, Value
+from anyshape.codegen.mlir import ModuleBuilder, Operand, Type, Value
+from anyshape.codegen.points.narrow import narrow, widen
 from anyshape.codegen.points.scalar import compute_type, memory_type
 from anyshape.codegen.points.values import (
     Frame,
@@ -38,6 +41,9 @@ from anyshape.dialects.tile import buffer_of
 from anyshape.support.errors import CodegenError
 from anyshape.symbolic import Size
 
+_I1 = IntegerType(1)
+_ZERO = bytes(8)
+_ZERO_OR_ONE = frozenset({0, 1})
 REPORT_INDEX = "ral_report_index"
 
 
@@ -103,17 +109,12 @@ class Memory:
         b, pointer = self.builder, self._pointer(buffer, row)
         (index,) = vectors_of(b, row_of(offset, row), 0, Frame())
 
-        def read() -> Value:
-            return self._widen(b.load(pointer, memory_type(b, element), index), element)
-
-        if guard is None:
-            return read()
-        branch = b.if_(self._any(row_of(guard, row), frame), [compute_type(b, element)])
-        with branch.then():
-            branch.yield_(read())
-        with branch.otherwise():
-            branch.yield_(b.const(compute_type(b, element), 0))
-        return branch.results[0]
+        address = b.offset(pointer, memory_type(b, element), index)
+        if guard is not None:
+            # A zero stands in for an element that must not be read: no branch is needed.
+            zero = b.address_of(self.module.constant_bytes(_ZERO))
+            address = b.select(self._any(row_of(guard, row), frame), address, zero)
+        return self._widen(b.load(address, memory_type(b, element)), element)
 
     def _any(self, condition: Points, frame: Frame) -> Value:
         """True if the condition holds in some lane that exists."""
@@ -145,30 +146,39 @@ class Memory:
         def contiguous() -> list[Value]:
             assert isinstance(offset, Uniform)
             starts = [lane_start(b, offset, row, vector, frame) for vector in range(frame.vectors)]
-            return [
-                b.load(pointer, type_, start, width=frame.width, mask=mask)
-                for start, mask in zip(starts, masks, strict=True)
-            ]
+            pairs = zip(starts, masks, strict=True)
+            loaded = [b.load(pointer, type_, start, width=frame.width, mask=mask) for start, mask in pairs]
+            return [self._widen(value, element) for value in loaded]
 
         def gathered() -> list[Value]:
-            addresses = vectors_of(b, offset, row, frame)
-            return [
-                b.gather(pointer, type_, address, mask=mask) for address, mask in zip(addresses, masks, strict=True)
-            ]
+            pairs = zip(vectors_of(b, offset, row, frame), masks, strict=True)
+            loaded = [b.gather(pointer, type_, address, mask=mask) for address, mask in pairs]
+            return [self._widen(value, element) for value in loaded]
 
-        loaded = self._by_step(offset, contiguous, gathered, [b.vector_type(type_, frame.width)] * frame.vectors)
-        return tuple(self._widen(value, element) for value in loaded)
+        def repeated() -> list[Value]:
+            assert isinstance(offset, Uniform)
+            scalar = self._load_scalar(buffer, element, Uniform(offset.rows), guard, row, frame)
+            if guard is None:
+                return [b.broadcast(scalar, frame.width)] * frame.vectors
+            return [b.select(each, scalar, 0) for each in vectors_of(b, guard, row, frame)]
+
+        other = repeated if isinstance(offset, Uniform) and offset.steps == _ZERO_OR_ONE else gathered
+        result = b.vector_type(compute_type(b, element), frame.width)
+        return tuple(self._by_step(offset, contiguous, other, [result] * frame.vectors))
 
     def _by_step(
-        self, offset: Points, contiguous: Callable[[], list[Value]], scattered: Callable[[], list[Value]],
-        results: Sequence[object],
-    ) -> list[Value]:  # fmt: skip
+        self,
+        offset: Points,
+        contiguous: Callable[[], list[Value]],
+        scattered: Callable[[], list[Value]],
+        results: Sequence[Type],
+    ) -> list[Value]:
         """Chooses the form of a vector access; at run time where the step is known only then."""
         b = self.builder
         step: Operand = offset.step if isinstance(offset, Uniform) else 0
         if isinstance(step, int):
             return contiguous() if step == 1 else scattered()
-        branch = b.if_(b.cmp("eq", step, 1), list(results), has_else=True)  # pyright: ignore[reportArgumentType]
+        branch = b.if_(b.cmp("eq", step, 1), list(results), has_else=True)
         with branch.then():
             branch.yield_(*contiguous())
         with branch.otherwise():
@@ -178,9 +188,9 @@ class Memory:
     def _widen(self, value: Value, element: Attribute) -> Value:
         """From its form in memory to that in which it is computed."""
         b = self.builder
-        if isinstance(element, IntegerType) and element.width.data == 1:
+        if element == _I1:
             return b.cmp("ne", value, 0)
-        return b.convert(value, b.f32) if isinstance(element, Float16Type | BFloat16Type) else value
+        return widen(b, value, element)
 
     # ---- stores ------------------------------------------------------------------------------------------------------
 
@@ -189,7 +199,9 @@ class Memory:
         element = buffer_of(buffer).element_type
         offset = self.offset(buffer, indices, frame)
         if frame.width is not None and is_uniform(offset):
-            raise CodegenError("a store inside lanes does not depend on the lane", got=buffer.type, expected="a lane index")
+            raise CodegenError(
+                "a store inside lanes does not depend on the lane", got=buffer.type, expected="a lane index"
+            )
         for row in self._rows(buffer, offset, value):
             self._store_row(value, buffer, element, offset, row, frame)
 
@@ -217,9 +229,9 @@ class Memory:
 
     def _narrow(self, value: Value, element: Attribute) -> Value:
         b = self.builder
-        if isinstance(element, IntegerType) and element.width.data == 1:
+        if element == _I1:
             return b.convert(value, b.i8, signed=False)
-        return b.convert(value, memory_type(b, element))
+        return narrow(b, value, element)
 
     # ---- checks ------------------------------------------------------------------------------------------------------
 
@@ -228,7 +240,7 @@ class Memory:
         b = self.builder
         limit = self.size_points(bound)
         # One unsigned comparison: a negative index is a very large one, and a bound is never negative.
-        inside = map_points(b, frame, lambda x, y: b.cmp("ult", x, y), index, limit)
+        inside = map_points(b, frame, partial(b.cmp, "ult"), index, limit)
         for row in range(len(inside.rows)):
             one = row_of(inside, row)
             if isinstance(one, Uniform):

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Operand, Value
+from anyshape.codegen.points.blocks import blocked_for
 from anyshape.codegen.points.lanes import LaneAxis
 from anyshape.codegen.points.memory import Memory
 from anyshape.codegen.points.reduce import Contribution, Fold, LaneFold
 from anyshape.codegen.points.scalar import compute_type, constant_number, emitter_of
-from anyshape.codegen.points.schedule import Schedule, invariant_ops, may_fault
+from anyshape.codegen.points.schedule import OpenAxis, Schedule, invariant_ops, lane_ops, may_fault, open_axes
 from anyshape.codegen.points.values import (
     Frame,
     Points,
@@ -44,7 +46,6 @@ from anyshape.dialects.tile import (
     YieldOp,
 )
 from anyshape.dialects.tile.ops import INDEX
-from anyshape.support.errors import CodegenError
 from anyshape.symbolic import Size
 
 Span = tuple[Operand, Value]
@@ -95,6 +96,8 @@ class NestEmitter:
     memory: Memory
     schedule: Schedule
     values: dict[SSAValue, Points] = field(default_factory=dict[SSAValue, Points])
+    decided: dict[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
+    """Index selects whose choice is known in the version that is being emitted."""
 
     # ---- straight-line code ------------------------------------------------------------------------------------------
 
@@ -111,15 +114,10 @@ class NestEmitter:
                 pass
             case ParallelOp():
                 self.parallel(op, self._whole_box(op))
-            case LanesOp():
+            case LanesOp() | DotOp() if frame.width is None:
                 self.lanes(op, (0, self.memory.sizes(op.size)), frame)
-            case LoopOp():
+            case LanesOp() | LoopOp() | DotOp():
                 self.loop(op, frame)
-            case DotOp():
-                if frame.width is None:
-                    self.lanes(op, (0, self.memory.sizes(op.size)), frame)
-                else:
-                    self.loop(op, frame)
             case StoreOp():
                 self.memory.store(self.values[op.value], op.buffer, self._points(op.indices), frame)
             case _:
@@ -144,6 +142,8 @@ class NestEmitter:
                 return Uniform((b.const(compute_type(b, op.results[0].type), number),), known=known)
             case _:
                 pass
+        if isinstance(op, arith.SelectOp) and op in self.decided:
+            return self.values[self.decided[op]]
         operands = self._points(op.operands)
         if op.results[0].type == INDEX:
             linear = _LINEAR.get(type(op))
@@ -171,7 +171,9 @@ class NestEmitter:
         b = self.builder
         size = op.size.constant_or(None)
         invariant = invariant_ops(op.body.block, (op.index,))
-        if (size is not None and size > 0 and isinstance(span[0], int)) or not any(may_fault(each) for each in invariant):
+        if (size is not None and size > 0 and isinstance(span[0], int)) or not any(
+            may_fault(each) for each in invariant
+        ):
             return body()
         nothing = empty()
         branch = b.if_(b.cmp("slt", span[0], span[1]), [value.type for value in nothing], has_else=bool(nothing))
@@ -182,7 +184,7 @@ class NestEmitter:
                 branch.yield_(*nothing)
         return branch.results
 
-    def loop(self, op: LoopOp | DotOp, frame: Frame) -> None:
+    def loop(self, op: AxisOp | DotOp, frame: Frame) -> None:
         """An axis in order, its accumulators carried: a scalar for each row, or a vector for each row and vector."""
         b = self.builder
         yields = yields_of(op, fuse=self.schedule.has_fma)
@@ -190,19 +192,23 @@ class NestEmitter:
         initial = [value for fold in yields.folds for value in [fold.start(b, frame.width)] * count]
         upper = self.memory.sizes(op.size)
 
+        def turn(skip: set[Operation], index: Value, state: Sequence[Value]) -> list[Value]:
+            self.values[op.index] = Uniform((index,))
+            self.block(op.body.block, frame, skip)
+            carried: list[Value] = []
+            for number, fold in enumerate(yields.folds):
+                points = self._contributions(yields.values[number], frame)
+                accumulators = state[number * count : (number + 1) * count]
+                carried += [fold.combine(b, each, old) for each, old in zip(points, accumulators, strict=True)]
+            return carried
+
         def body() -> list[Value]:
-            skip = self._before(op.body.block, (op.index,), frame)
-            with b.for_(0, upper, 1, initial) as loop:
-                self.values[op.index] = Uniform((loop.index,))
-                self.block(op.body.block, frame, skip | yields.skipped)
-                carried: list[Value] = []
-                for number, fold in enumerate(yields.folds):
-                    accumulators = loop.args[number * count : (number + 1) * count]
-                    points = self._contributions(yields.values[number], frame)
-                    carried += [fold.combine(b, each, old) for each, old in zip(points, accumulators, strict=True)]
-                if carried:
-                    loop.yield_(*carried)
-            return loop.results
+            skip = self._before(op.body.block, (op.index,), frame) | yields.skipped
+            # The tile of sums of a dot fills the registers: it has none left for the sums of a block.
+            sums = [fold.is_float_sum and not isinstance(op, DotOp) for fold in yields.folds for _ in range(count)]
+            known = op.size.constant_or(None)
+            bounds = (0, upper if known is None else known, 1)
+            return blocked_for(b, bounds, initial, sums, partial(turn, skip))
 
         final = self._guarded(op, (0, upper), frame, body, lambda: initial)
         for number, (fold, result) in enumerate(zip(yields.folds, op.results, strict=True)):
@@ -222,12 +228,11 @@ class NestEmitter:
 
     def lanes(self, op: LanesOp | DotOp, span: Span, frame: Frame) -> None:
         """An axis in vector lanes; reductions are folded lane by lane first, then across the lanes."""
-        if frame.width is not None:
-            raise CodegenError("lanes inside lanes", got=op.name, expected="one lane axis around a point")
         yields = yields_of(op, fuse=self.schedule.has_fma)
         block = op.body.block
-        width = self.schedule.width(block)
-        vectors = self.schedule.vectors(block, op.size, width, reduces=bool(yields.folds))
+        ops = lane_ops(block, op.index)
+        width = self.schedule.width(ops)
+        vectors = self.schedule.vectors(ops, op.size, width, reduces=bool(yields.folds))
         skip = set(yields.skipped)
 
         def points(index: Value, inner: Frame) -> list[list[Contribution]]:
@@ -236,8 +241,9 @@ class NestEmitter:
             return [self._contributions(values, inner) for values in yields.values]
 
         def body() -> list[Value]:
-            skip.update(self._before(block, (op.index,), frame))
-            return axis.emit(*span, vectors)
+            invariant = self._before(block, (op.index,), frame)
+            skip.update(invariant)
+            return self._versions(open_axes(block, op.index, invariant), lambda: axis.emit(*span, vectors), axis.empty)
 
         folds = [LaneFold(fold, width) for fold in yields.folds]
         axis = LaneAxis(self.builder, points, op.size if isinstance(span[0], int) else None, frame, folds, width)
@@ -245,11 +251,37 @@ class NestEmitter:
         for number, result in enumerate(op.results):
             self.values[result] = Uniform(tuple(results[number * frame.rows : (number + 1) * frame.rows]))
 
+    def _versions(
+        self, axes: Sequence[OpenAxis], emit: Callable[[], list[Value]], empty: Callable[[], list[Value]]
+    ) -> list[Value]:
+        """Two versions of lanes with open axes: one where all of them are the lane, and one for the rest."""
+        # A condition that differs from row to row is asked at the loads.
+        axes = [axis for axis in axes if len(self.values[axis.select.cond].rows) == 1]
+        if not axes:
+            return emit()
+        b = self.builder
+        holds: Value | None = None
+        for axis in axes:
+            (condition,) = self.values[axis.select.cond].rows
+            own = condition if axis.lane_if_true else b.not_(condition)
+            holds = own if holds is None else b.and_(holds, own)
+        branch = b.if_(holds, [value.type for value in empty()], has_else=True)
+        with branch.then():
+            self.decided = {axis.select: axis.lane for axis in axes}
+            branch.yield_(*emit())
+        with branch.otherwise():
+            # Of one axis, the other choice is known too; of several, each is asked at its loads.
+            self.decided = {axis.select: axis.other for axis in axes[:1] if len(axes) == 1}
+            branch.yield_(*emit())
+        self.decided = {}
+        return branch.results
+
     def columns(self, block: Block, column: SSAValue, span: Span, load_sum: SumLoader, store: Storer) -> None:
         """The columns [lower, upper) of one row of an epilogue: block arguments `column` and, last, the sum."""
-        width = self.schedule.width(block)
-        vectors = self.schedule.vectors(block, Size.symbol("columns"), width, reduces=False)
         sum_ = block.args[-1]
+        ops = lane_ops(block, column, sum_)
+        width = self.schedule.width(ops)
+        vectors = self.schedule.vectors(ops, None, width, reduces=False)
         skip = self._before(block, (column, sum_), Frame())
         last = block.last_op
         assert isinstance(last, YieldOp)
@@ -331,6 +363,9 @@ class NestEmitter:
         """The points of one run: several rows at a time where the schedule jams them, then one by one."""
         b = self.builder
         skip = self._before(op.body.block, (index,), Frame())
+        if self.schedule.rows_in_lanes(op):
+            self._rows_in_lanes(op, index, (lower, upper), skip)
+            return
         jam = self.schedule.rows(op)
         start = lower
         if jam > 1:
@@ -342,6 +377,21 @@ class NestEmitter:
         with b.for_(start, upper, 1) as loop:
             self.values[index] = Uniform((loop.index,))
             self.block(op.body.block, Frame(), skip)
+
+    def _rows_in_lanes(self, op: ParallelOp, index: SSAValue, span: Span, skip: set[Operation]) -> None:
+        """The points of one run side by side in lanes; the lane axes inside are walked in order."""
+        block = op.body.block
+        ops = lane_ops(block, index)
+        width = self.schedule.width(ops)
+        walks = any(isinstance(each, AxisOp) for each in ops)
+        vectors = 1 if walks else self.schedule.vectors(ops, None, width, reduces=False)
+
+        def points(position: Value, frame: Frame) -> list[list[Contribution]]:
+            self.values[index] = Uniform((position,), step=1)
+            self.block(block, frame, skip)
+            return []
+
+        LaneAxis(self.builder, points, None, Frame(), (), width).emit(*span, vectors)
 
 
 _LINEAR: dict[type[Operation], Callable[..., Points]] = {

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute
 
 from anyshape.codegen.builder import Builder, Reduction
 from anyshape.codegen.mlir import Value
-from anyshape.codegen.points.scalar import compute_type, round_to
+from anyshape.codegen.points.narrow import round_to
+from anyshape.codegen.points.scalar import compute_type
 
 Contribution = Value | tuple[Value, Value]
 """What a point adds to a fold: a value, or two factors of a product."""
@@ -25,7 +27,7 @@ def identity(kind: str, element: Attribute) -> float | int:
     """The result over no points."""
     if isinstance(element, AnyFloat):
         return {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[kind]
-    bits = element.width.data if isinstance(element, IntegerType) else 64
+    bits = element.bitwidth if isinstance(element, IntegerType) else 64
     if bits == 1:
         return int(kind in ("prod", "min", "and"))
     low = -(1 << (bits - 1))
@@ -51,6 +53,10 @@ class Fold:
         return isinstance(self.element, AnyFloat)
 
     @property
+    def is_float_sum(self) -> bool:
+        return self.is_float and self.kind == "sum"
+
+    @property
     def collects_nan(self) -> bool:
         return self.is_float and self.kind in ("max", "min")
 
@@ -61,7 +67,7 @@ class Fold:
     def combine(self, b: Builder, value: Contribution, accumulator: Value) -> Value:
         """The accumulator after one more value; NaN wins."""
         if isinstance(value, tuple):
-            x, y = value
+            x, y = cast("tuple[Value, Value]", value)
             return b.fma(x, y, accumulator) if self.is_float else b.add(b.mul(x, y), accumulator)
         if self.collects_nan:
             return b.select(b.is_nan(value), value, self.combine_numbers(b, value, accumulator))

@@ -5,7 +5,9 @@ f16 and bf16 are f32 here (see the package's page), and `index` is i64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
 
 from xdsl.dialects import arith
@@ -22,6 +24,7 @@ from xdsl.ir import Attribute, Operation
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Type, Value
+from anyshape.codegen.points.narrow import round_to
 from anyshape.codegen.vector_math import VECTOR_MATH
 from anyshape.support.errors import CodegenError
 
@@ -32,34 +35,34 @@ _FLOAT_PREDICATES = (
 _INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
+@cache
+def _name(element: Attribute) -> str:
+    return str(element)
+
+
 def memory_type(b: Builder, element: Attribute) -> Type:
-    """The type of an element in memory: a byte for i1, i64 for an index."""
+    """The type of an element in memory: a byte for i1, i16 for the bits of bf16, i64 for an index."""
     if isinstance(element, IntegerType):
-        return b.i8 if element.width.data == 1 else b.type(f"i{element.width.data}")
-    return b.i64 if isinstance(element, IndexType) else b.type(str(element))
+        return b.i8 if element.bitwidth == 1 else b.type(f"i{element.bitwidth}")
+    if isinstance(element, BFloat16Type):
+        return b.i16
+    return b.i64 if isinstance(element, IndexType) else b.type(_name(element))
 
 
 def compute_type(b: Builder, element: Attribute) -> Type:
     """The type in which values of an element type are computed: f32 for f16 and bf16, i64 for an index."""
     if isinstance(element, Float16Type | BFloat16Type):
         return b.f32
-    return b.i64 if isinstance(element, IndexType) else b.type(str(element))
+    return b.i64 if isinstance(element, IndexType) else b.type(_name(element))
 
 
 def value_bits(element: Attribute) -> int:
     """Bits of a lane that computes with this element type; 0 for i1 and indices, which follow the others."""
     if isinstance(element, IntegerType):
-        return element.width.data if element.width.data > 1 else 0
+        return element.bitwidth if element.bitwidth > 1 else 0
     if isinstance(element, AnyFloat):
         return max(32, element.bitwidth)
     return 0
-
-
-def round_to(b: Builder, value: Value, element: Attribute) -> Value:
-    """A computed value rounded to what the element type can hold, in the type in which it is computed."""
-    if isinstance(element, Float16Type | BFloat16Type):
-        return b.convert(b.convert(value, b.type(str(element))), b.f32)
-    return value
 
 
 def constant_number(op: arith.ConstantOp) -> int | float:
@@ -75,43 +78,54 @@ def emitter_of(op: Operation, mask: Value | None) -> Emitter:
 
     CodegenError for an op that plans do not have.
     """
-    special = _special(op)
-    if special is not None:
-        return special
+    if isinstance(op, arith.CmpfOp):
+        return _comparison(_FLOAT_PREDICATES[op.predicate.value.data])
+    if isinstance(op, arith.CmpiOp):
+        return _comparison(_INTEGER_PREDICATES[op.predicate.value.data])
+    if isinstance(op, arith.MaximumfOp | arith.MinimumfOp):
+        return _extremum(op)
+    if op.name in _CONVERSIONS:
+        return _conversion(op, signed=_CONVERSIONS[op.name])
     if op.name in _DIVISIONS:
-        return lambda b, x, y: _DIVISIONS[op.name](b, x, _safe_divisor(b, y, mask))
+        return _division(_DIVISIONS[op.name], mask)
     found = _ARITH.get(op.name) or VECTOR_MATH.get(op.name)
     if found is None:
         raise CodegenError("no machine code is known for an op of a plan", got=op.name, expected="an arith or math op")
     return found
 
 
-def _safe_divisor(b: Builder, divisor: Value, mask: Value | None) -> Value:
+def _comparison(predicate: str) -> Emitter:
+    def emit(b: Builder, x: Value, y: Value) -> Value:
+        return b.cmp(predicate, x, y)
+
+    return emit
+
+
+def _division(operation: Emitter, mask: Value | None) -> Emitter:
     """Lanes that do not exist hold zeros, and an integer division by zero traps."""
-    return divisor if mask is None or b.width(divisor) is None else b.select(mask, divisor, 1)
+
+    def emit(b: Builder, x: Value, y: Value) -> Value:
+        return operation(b, x, y if mask is None or b.width(y) is None else b.select(mask, y, 1))
+
+    return emit
 
 
-def _special(op: Operation) -> Emitter | None:
-    """Ops whose code depends on their attributes or types."""
-    if isinstance(op, arith.CmpfOp):
-        predicate = _FLOAT_PREDICATES[op.predicate.value.data]
-        return lambda b, x, y: b.cmp(predicate, x, y)
-    if isinstance(op, arith.CmpiOp):
-        predicate = _INTEGER_PREDICATES[op.predicate.value.data]
-        return lambda b, x, y: b.cmp(predicate, x, y)
-    if isinstance(op, arith.MaximumfOp | arith.MinimumfOp):
-        return _extremum(op)
-    if op.name in _CONVERSIONS:
-        signed = _CONVERSIONS[op.name]
-        target = op.results[0].type
+def _conversion(op: Operation, *, signed: bool) -> Emitter:
+    source, target = op.operands[0].type, op.results[0].type
+    # The only bit of a signed i1 is its sign.
+    negate = signed and source == IntegerType(1)
+
+    def emit(b: Builder, x: Value) -> Value:
+        value = b.convert(x, compute_type(b, target), signed=signed)
         if op.name == "arith.truncf":
-            return lambda b, x: round_to(b, b.convert(x, compute_type(b, target)), target)
-        return lambda b, x: _convert(b, x, compute_type(b, target), signed)
-    return None
+            return round_to(b, value, target)
+        return b.neg(value) if negate else value
+
+    return emit
 
 
 def _extremum(op: arith.MaximumfOp | arith.MinimumfOp) -> Emitter:
-    """NaN if either is NaN, in one or two machine instructions for each comparison.
+    """NaN if either is NaN, in one instruction beside a number, else in three.
 
     `select(y > x, y, x)` is x where a NaN is compared. With a y that is no NaN that is all; else a NaN y must win.
     """
@@ -129,18 +143,14 @@ def _extremum(op: arith.MaximumfOp | arith.MinimumfOp) -> Emitter:
 
 def _is_number(owner: object) -> bool:
     """True for a constant that is not NaN."""
-    if not isinstance(owner, arith.ConstantOp):
-        return False
-    number = constant_number(owner)
-    return number == number
-
-
-def _convert(b: Builder, x: Value, target: Type, signed: bool) -> Value:
-    return b.convert(x, target, signed=signed)
+    return isinstance(owner, arith.ConstantOp) and not math.isnan(constant_number(owner))
 
 
 def _signless(operation: Callable[..., Value], *, signed: bool) -> Emitter:
-    return lambda b, x, y: operation(b, x, y, signed=signed)
+    def emit(b: Builder, x: Value, y: Value) -> Value:
+        return operation(b, x, y, signed=signed)
+
+    return emit
 
 
 _CONVERSIONS: Mapping[str, bool] = MappingProxyType(
@@ -197,4 +207,3 @@ _ARITH: Mapping[str, Emitter] = MappingProxyType(
 HEAVY = frozenset(name for name in VECTOR_MATH if name.removeprefix("math.") in
                   {"cos", "erf", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "powf", "sin", "tanh"})  # fmt: skip
 """Ops of many instructions and constants: a body with them is unrolled less."""
-

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from anyshape.codegen.points.scalar import HEAVY, value_bits
@@ -35,34 +37,58 @@ class Schedule:
     def has_fma(self) -> bool:
         return self.machine.architecture != "x86_64" or "fma" in self.machine.features
 
-    def width(self, block: Block) -> int:
-        """Lanes: as many as the widest value of the block has in a vector register, four bytes at least."""
+    def width(self, ops: Sequence[Operation]) -> int:
+        """Lanes: as many as the widest value of these ops has in a vector register, four bytes at least."""
         bits = [32]
-        for op in nested_ops(block):
+        for op in ops:
             types: list[Attribute] = [value.type for value in (*op.operands, *op.results)]
             bits.extend(value_bits(type_) for type_ in types)
         return self.machine.lanes(max(bits))
 
-    def vectors(self, block: Block, extent: Size, width: int, *, reduces: bool) -> int:
+    def vectors(self, ops: Sequence[Operation], extent: Size | None, width: int, *, reduces: bool) -> int:
         """Vectors side by side: enough to hide the latency of a sum, or of a few loads; fewer where registers are short."""
-        ops = list(nested_ops(block))
         heavy = sum(op.name in HEAVY for op in ops)
-        wanted = 4 if reduces or any(isinstance(op, LoopOp | DotOp) for op in ops) else 2
-        if heavy:
+        products = any(isinstance(op, DotOp) for op in ops)
+        wanted = 4 if reduces or products or any(isinstance(op, LoopOp) for op in ops) else 2
+        if heavy and not products:
             wanted = min(wanted, 2 if heavy == 1 else 1)
         if self.machine.registers < 32 and wanted > 1:
             wanted //= 2
-        known = extent.constant_or(None)
+        known = None if extent is None else extent.constant_or(None)
         while known is not None and wanted > 1 and wanted * width > known:
             wanted //= 2
         return wanted
 
+    def rows_in_lanes(self, op: ParallelOp) -> bool:
+        """True where neighbouring rows fill vectors better than a row's own points: rows are short, or single points.
+
+        A row of 3 points wastes 13 of 16 lanes and is reduced across lanes at each row; 16 rows side by side waste none, though
+        they are gathered.
+        """
+        inner = list(nested(op))
+        if any(isinstance(each, ScratchOp | DotOp | ParallelOp) for each in inner):
+            return False
+        short = all(_is_short(each.size) for each in inner if isinstance(each, LanesOp))
+        return short and not _is_short(op.extents.data[-1])
+
     def rows(self, op: ParallelOp) -> int:
         """Rows of the innermost parallel axis that share what they load: for products only, 4 vectors × 6 rows of sums."""
         dots = [inner for lanes in op.body.block.ops if isinstance(lanes, LanesOp) for inner in nested(lanes)]
-        if sum(isinstance(inner, DotOp) for inner in dots) != 1:
+        products = [inner for inner in dots if isinstance(inner, DotOp)]
+        if len(products) != 1:
             return 1
+        if not isinstance(products[0].parent_op(), LanesOp):
+            # The loops around the product keep as many sums again.
+            return 2
         return 6 if self.machine.registers >= 32 else 4
+
+
+SHORT_ROW = 8
+
+
+def _is_short(extent: Size) -> bool:
+    known = extent.constant_or(None)
+    return known is not None and known <= SHORT_ROW
 
 
 def invariant_ops(block: Block, varying: tuple[SSAValue, ...]) -> set[Operation]:
@@ -91,8 +117,44 @@ def _may_move(op: Operation, stored: set[SSAValue]) -> bool:
     return not isinstance(op, StoreOp | LanesOp | ParallelOp | ScratchOp)
 
 
+def lane_ops(block: Block, *varying: SSAValue) -> list[Operation]:
+    """The ops of a lane body, with those inside, that run for every vector."""
+    invariant = invariant_ops(block, varying)
+    return [inner for op in block.ops if op not in invariant for inner in op.walk()]
+
+
+@dataclass(frozen=True)
+class OpenAxis:
+    """An index that is the lane or not, as a condition says that is the same for all lanes: `select(c, 0, lane)`."""
+
+    select: arith.SelectOp
+    lane_if_true: bool
+
+    @property
+    def lane(self) -> SSAValue:
+        return self.select.lhs if self.lane_if_true else self.select.rhs
+
+    @property
+    def other(self) -> SSAValue:
+        return self.select.rhs if self.lane_if_true else self.select.lhs
+
+
+def open_axes(block: Block, lane: SSAValue, invariant: set[Operation]) -> list[OpenAxis]:
+    """The selects of a lane body between an index that depends on the lane and one that does not."""
+    depends: set[SSAValue] = {lane}
+    found: list[OpenAxis] = []
+    for op in block.ops:
+        if op in invariant or depends.isdisjoint(op.operands):
+            continue
+        depends.update(op.results)
+        if isinstance(op, arith.SelectOp) and op.result.type == IndexType() and op.cond not in depends:
+            first, second = op.lhs in depends, op.rhs in depends
+            if first != second:
+                found.append(OpenAxis(op, first))
+    return found
+
+
 def may_fault(op: Operation) -> bool:
     """True for an op that must not run where its axis has no points: it reads, reports or divides."""
     faults = {"tile.load", "tile.check", "arith.divsi", "arith.divui", "arith.remsi", "arith.remui"}
     return any(each.name in faults for each in op.walk())
-

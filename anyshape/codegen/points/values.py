@@ -14,8 +14,8 @@ understood: the step of an address says whether it is a broadcast (0), contiguou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from anyshape.codegen.builder import Builder
@@ -37,11 +37,22 @@ class Frame:
 
 @dataclass(frozen=True)
 class Uniform:
-    """`rows[r] + step · lane`; `step` is an int, or an i64 known at run time only. `known` is the number of a constant index."""
+    """`rows[r] + step · lane`.
+
+    `step` is an int, or an i64 known at run time only; it is then one of `steps` where those are known. `known` is the number of
+    a constant index.
+    """
 
     rows: tuple[Value, ...]
     step: Operand = 0
     known: int | None = None
+    steps: frozenset[int] | None = None
+
+    @property
+    def possible_steps(self) -> frozenset[int] | None:
+        """All values that the step may have; None where they are not known."""
+        step: object = self.step
+        return frozenset({step}) if isinstance(step, int) else self.steps
 
 
 @dataclass(frozen=True)
@@ -52,11 +63,12 @@ class Varying:
 
 
 Points: TypeAlias = Uniform | Varying
+_FIXED = frozenset({0})
 
 
 def is_uniform(points: Points) -> bool:
     """True if the value is the same in every lane, whatever the sizes."""
-    return isinstance(points, Uniform) and isinstance(points.step, int) and points.step == 0
+    return isinstance(points, Uniform) and points.possible_steps == _FIXED
 
 
 def row_of(points: Points, row: int) -> Points:
@@ -65,13 +77,6 @@ def row_of(points: Points, row: int) -> Points:
     if isinstance(points, Uniform):
         return Uniform((points.rows[position],), points.step)
     return Varying((points.rows[position],))
-
-
-def join_rows(rows: Sequence[Points]) -> Points:
-    """One value from its rows, which are all of one form."""
-    if all(isinstance(row, Uniform) for row in rows):
-        return Uniform(tuple(row.rows[0] for row in rows), rows[0].step)  # pyright: ignore[reportAttributeAccessIssue]
-    return Varying(tuple(row.rows[0] for row in rows))  # pyright: ignore[reportArgumentType]
 
 
 def vectors_of(b: Builder, points: Points, row: int, frame: Frame) -> tuple[Value, ...]:
@@ -120,16 +125,16 @@ def map_points(b: Builder, frame: Frame, operation: Callable[..., Value], *opera
 def add_indices(b: Builder, frame: Frame, x: Points, y: Points) -> Points:
     """x + y, linear where both are."""
     if isinstance(x, Uniform) and isinstance(y, Uniform):
-        total = map_points(b, frame, b.add, replace(x, step=0), replace(y, step=0))
-        return replace(total, step=_combine(b, x.step, y.step, 1))
+        total = map_points(b, frame, b.add, Uniform(x.rows), Uniform(y.rows))
+        return _with_step(total, _combine(b, x.step, y.step, 1), _all_steps(int.__add__, x, y))
     return map_points(b, frame, b.add, x, y)
 
 
 def subtract_indices(b: Builder, frame: Frame, x: Points, y: Points) -> Points:
     """x − y, linear where both are."""
     if isinstance(x, Uniform) and isinstance(y, Uniform):
-        total = map_points(b, frame, b.sub, replace(x, step=0), replace(y, step=0))
-        return replace(total, step=_combine(b, x.step, y.step, -1))
+        total = map_points(b, frame, b.sub, Uniform(x.rows), Uniform(y.rows))
+        return _with_step(total, _combine(b, x.step, y.step, -1), _all_steps(int.__sub__, x, y))
     return map_points(b, frame, b.sub, x, y)
 
 
@@ -141,28 +146,44 @@ def multiply_indices(b: Builder, frame: Frame, x: Points, y: Points) -> Points:
         if is_uniform(x):
             return map_points(b, frame, b.mul, x, y)
         if len(y.rows) == 1:
-            product = map_points(b, frame, b.mul, replace(x, step=0), y)
-            return replace(product, step=multiply_step(b, x.step, y))
+            product = map_points(b, frame, b.mul, Uniform(x.rows), y)
+            factor = None if y.known is None else Uniform((), y.known)
+            return _with_step(product, _scale_step(b, x.step, y), _all_steps(int.__mul__, x, factor))
     return map_points(b, frame, b.mul, x, y)
 
 
 def select_indices(b: Builder, frame: Frame, condition: Points, x: Points, y: Points) -> Points:
     """condition ? x : y, linear where the condition is the same at every point and both choices are linear."""
     if isinstance(x, Uniform) and isinstance(y, Uniform) and is_uniform(condition) and len(condition.rows) == 1:
-        chosen = map_points(b, frame, b.select, condition, replace(x, step=0), replace(y, step=0))
+        chosen = map_points(b, frame, b.select, condition, Uniform(x.rows), Uniform(y.rows))
         if isinstance(x.step, int) and x.step == y.step:
-            return replace(chosen, step=x.step)
+            return _with_step(chosen, x.step, None)
         steps = [b.const(b.i64, step) if isinstance(step, int) else step for step in (x.step, y.step)]
-        return replace(chosen, step=b.select(condition.rows[0], *steps))
+        known = None
+        if x.possible_steps is not None and y.possible_steps is not None:
+            known = x.possible_steps | y.possible_steps
+        return _with_step(chosen, b.select(condition.rows[0], *steps), known)
     return map_points(b, frame, b.select, condition, x, y)
 
 
-def multiply_step(b: Builder, step: Operand, factor: Uniform) -> Operand:
+def _scale_step(b: Builder, step: Operand, factor: Uniform) -> Operand:
     """step · factor, a number where both are."""
     if factor.known is not None:
         return scaled(b, step, factor.known)
     scalar = factor.rows[0]
     return scalar if isinstance(step, int) and step == 1 else b.mul(step, scalar)
+
+
+def _with_step(points: Points, step: Operand, steps: frozenset[int] | None) -> Points:
+    assert isinstance(points, Uniform)
+    return Uniform(points.rows, step, steps=None if isinstance(step, int) else steps)
+
+
+def _all_steps(combine: Callable[[int, int], int], x: Uniform, y: Uniform | None) -> frozenset[int] | None:
+    """The steps that a combination of two steps may have."""
+    if y is None or x.possible_steps is None or y.possible_steps is None:
+        return None
+    return frozenset(combine(first, second) for first in x.possible_steps for second in y.possible_steps)
 
 
 def _combine(b: Builder, x: Operand, y: Operand, sign: int) -> Operand:

@@ -3,10 +3,33 @@
 from anyshape.dialects.dhlo.assembly import Concatenate, Iota, Pad
 from anyshape.dialects.dhlo.attention import Attention
 from anyshape.dialects.dhlo.base import (
-    REQUIRED, Arg, Array, AttributeValue, DhloOp, Elementwise, Environment, Oracle, Points, Sample, Sym,
+    REQUIRED,
+    Arg,
+    Array,
+    AttributeValue,
+    DhloOp,
+    Elementwise,
+    Environment,
+    Oracle,
+    Points,
+    Sample,
+    Sym,
 )  # fmt: skip
 from anyshape.dialects.dhlo.binary import (
-    Add, And, Divide, FloorDivide, Maximum, Minimum, Modulo, Multiply, Or, Power, Remainder, ShiftLeft, ShiftRightArithmetic, Subtract,
+    Add,
+    And,
+    Divide,
+    FloorDivide,
+    Maximum,
+    Minimum,
+    Modulo,
+    Multiply,
+    Or,
+    Power,
+    Remainder,
+    ShiftLeft,
+    ShiftRightArithmetic,
+    Subtract,
     Xor,
 )  # fmt: skip
 from anyshape.dialects.dhlo.constant import Constant, ConstantStore, SizeOf, Weight, constant_value
@@ -21,8 +44,31 @@ from anyshape.dialects.dhlo.reduction import ArgMax, ArgMin, Mean, Reduce
 from anyshape.dialects.dhlo.reshape_groups import AxisGroup, reshape_groups
 from anyshape.dialects.dhlo.selection import Clamp, Compare, Convert, Select
 from anyshape.dialects.dhlo.unary import (
-    Abs, Ceil, Cosine, Erf, Exponential, ExponentialMinusOne, Floor, Gelu, IsFinite, IsInf, IsNan, Log, LogPlusOne, Logistic, Negate,
-    Not, Relu, RoundNearestEven, Rsqrt, Sign, Silu, Sine, Sqrt, Tanh, Trunc,
+    Abs,
+    Ceil,
+    Cosine,
+    Erf,
+    Exponential,
+    ExponentialMinusOne,
+    Floor,
+    Gelu,
+    IsFinite,
+    IsInf,
+    IsNan,
+    Log,
+    Logistic,
+    LogPlusOne,
+    Negate,
+    Not,
+    Relu,
+    RoundNearestEven,
+    Rsqrt,
+    Sign,
+    Silu,
+    Sine,
+    Sqrt,
+    Tanh,
+    Trunc,
 )  # fmt: skip
 
 __all__ = [

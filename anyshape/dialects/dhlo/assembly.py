@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, DhloOp, Environment, Oracle, Points, Sample, Sym, same_dtype
-from anyshape.dialects.dhlo.constant import constant_value
+from anyshape.dialects.dhlo.base import (
+    REQUIRED,
+    Arg,
+    Array,
+    DhloOp,
+    Environment,
+    Oracle,
+    Points,
+    Sample,
+    Sym,
+    same_dtype,
+)
 from anyshape.dialects.dhlo.elementwise import NUMERIC, conjunction, rounded
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dtypes import DTYPES, F32, I64
@@ -30,7 +40,7 @@ def check_axis(name: str, axis: int, rank: int) -> None:
 class Concatenate(DhloOp, op="concatenate"):
     """result = the operands one after another along `axis`; their other sizes agree (StableHLO concatenate)."""
 
-    DEFAULTS = {"axis": REQUIRED}
+    DEFAULTS: ClassVar = {"axis": REQUIRED}
     SAMPLES = (
         Sample(
             ((M, N), (M, K), (M, N)),
@@ -51,25 +61,29 @@ class Concatenate(DhloOp, op="concatenate"):
         for position, operand in enumerate(operands[1:], 1):
             sizes = sizes_of(operand)
             if len(sizes) != len(first):
-                raise VerifyException(f"{cls.name}: operand {position} has rank {len(sizes)}, operand 0 has rank {len(first)}")
+                raise VerifyException(
+                    f"{cls.name}: operand {position} has rank {len(sizes)}, operand 0 has rank {len(first)}"
+                )
             for other, (a, b) in enumerate(zip(first, sizes, strict=True)):
                 if other != axis and a != b:
-                    raise VerifyException(f"{cls.name}: axis {other} of operand {position} has size {b}, of operand 0 size {a}")
+                    raise VerifyException(
+                        f"{cls.name}: axis {other} of operand {position} has size {b}, of operand 0 size {a}"
+                    )
             first[axis] = first[axis] + sizes[axis]
         return [tensor(dtype, first)]
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
-        return [np.concatenate(operands, self.attribute("axis"))]
+        return [np.concatenate(operands, self.integer("axis"))]
 
     def offsets(self) -> list[Size]:
         """Where along the axis each operand begins."""
         starts = [ZERO]
         for index in range(len(self.operands) - 1):
-            starts.append(starts[-1] + self.operand_sizes(index)[self.attribute("axis")])
+            starts.append(starts[-1] + self.operand_sizes(index)[self.integer("axis")])
         return starts
 
     def element(self, points: Points, at: Sequence[SSAValue]) -> SSAValue:
-        scalars, axis = points.scalars, self.attribute("axis")
+        scalars, axis = points.scalars, self.integer("axis")
         if len(self.operands) == 1:
             return points.operand(0, at)
         result: SSAValue | None = None
@@ -91,7 +105,7 @@ class Concatenate(DhloOp, op="concatenate"):
         example=lambda g: g(Concatenate, g.input("m", "n"), g.input(0, "n"), g.input("k", "n"), axis=0),
     )
     def drop_empty(self, builder: Builder, facts: Facts) -> Simplified:
-        axis = self.attribute("axis")
+        axis = self.integer("axis")
         kept = [each for each in self.operands if facts.simplify(sizes_of(each.type)[axis]) != ZERO]
         if len(kept) == len(self.operands) or not kept:
             return None
@@ -105,7 +119,7 @@ class Pad(DhloOp, op="pad"):
     `low` and `high` have one size an axis; a negative one crops (StableHLO dynamic_pad without interior padding).
     """
 
-    DEFAULTS = {"low": REQUIRED, "high": REQUIRED}
+    DEFAULTS: ClassVar = {"low": REQUIRED, "high": REQUIRED}
     SIZE_ATTRIBUTES = ("low", "high")
     SAMPLES = (
         Sample(
@@ -141,7 +155,7 @@ class Pad(DhloOp, op="pad"):
         result = np.full([size.evaluate(env) for size in self.result_sizes], value, x.dtype)
         target: list[slice] = []
         source: list[slice] = []
-        for low, extent, total in zip(self.attribute("low"), x.shape, result.shape, strict=True):
+        for low, extent, total in zip(self.size_list("low"), x.shape, result.shape, strict=True):
             start = low.evaluate(env)
             first, last = max(0, start), min(total, start + extent)
             target.append(slice(first, max(first, last)))
@@ -153,7 +167,7 @@ class Pad(DhloOp, op="pad"):
         scalars = points.scalars
         source: list[SSAValue] = []
         conditions: list[SSAValue] = []
-        padding = zip(at, self.attribute("low"), self.attribute("high"), self.operand_sizes(), strict=True)
+        padding = zip(at, self.size_list("low"), self.size_list("high"), self.operand_sizes(), strict=True)
         for index, low, high, size in padding:
             local = index if low == ZERO else scalars.sub(index, points.size(low))
             source.append(local)
@@ -171,14 +185,14 @@ class Pad(DhloOp, op="pad"):
         example=lambda g: g(Pad, g.input("m", "n"), g.full(0.0), low=(0, 0), high=(0, 0)),
     )
     def by_nothing(self, builder: Builder, facts: Facts) -> Simplified:
-        amounts = (*self.attribute("low"), *self.attribute("high"))
+        amounts = (*self.size_list("low"), *self.size_list("high"))
         return self.operands[0] if all(amount == ZERO for amount in amounts) else None
 
 
 class Iota(DhloOp, op="iota"):
     """result[i…] = i[axis] as `dtype`, of these `sizes` (StableHLO dynamic_iota)."""
 
-    DEFAULTS = {"axis": REQUIRED, "sizes": REQUIRED, "dtype": I64}
+    DEFAULTS: ClassVar = {"axis": REQUIRED, "sizes": REQUIRED, "dtype": I64}
     SIZE_ATTRIBUTES = ("sizes",)
     SAMPLES = tuple(Sample((), {"axis": 1, "sizes": (M, N), "dtype": dtype}) for dtype in NUMERIC)
 
@@ -193,13 +207,13 @@ class Iota(DhloOp, op="iota"):
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
         sizes = [size.evaluate(env) for size in self.result_sizes]
-        axis = self.attribute("axis")
+        axis = self.integer("axis")
         shape = [extent if position == axis else 1 for position, extent in enumerate(sizes)]
         positions = rounded(np.arange(sizes[axis], dtype=np.int64), self.result_dtype)
         return [np.broadcast_to(positions.reshape(shape), sizes).copy()]
 
     def element(self, points: Points, at: Sequence[SSAValue]) -> SSAValue:
-        position = points.scalars.from_index(at[self.attribute("axis")], I64.scalar)
+        position = points.scalars.from_index(at[self.integer("axis")], I64.scalar)
         return points.scalars.convert(position, I64, self.result_dtype)
 
 
@@ -208,7 +222,7 @@ def is_iota_along(value: SSAValue, axis: int) -> bool:
     op = value.owner
     while isinstance(op, DhloOp) and not isinstance(op, Iota):
         if op.name == "dhlo.broadcast_in_dim":
-            dimensions = op.attribute("dimensions")
+            dimensions = op.integers("dimensions")
             if axis not in dimensions or op.operand_sizes()[dimensions.index(axis)] != op.result_sizes[axis]:
                 return False
             axis = dimensions.index(axis)
@@ -223,7 +237,7 @@ def is_iota_along(value: SSAValue, axis: int) -> bool:
         else:
             return False
         op = op.operands[0].owner
-    return isinstance(op, Iota) and op.attribute("axis") == axis and op.result_dtype == I64
+    return isinstance(op, Iota) and op.integer("axis") == axis and op.result_dtype == I64
 
 
 __all__ = ["Concatenate", "Iota", "Pad", "check_axis", "is_iota_along"]

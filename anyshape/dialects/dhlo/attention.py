@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.builder import Builder
@@ -22,15 +22,29 @@ from anyshape.dialects.dhlo.movement import BroadcastInDim, Reshape
 from anyshape.dialects.dhlo.reduction import Reduce, emit_in_f32, spread
 from anyshape.dialects.dhlo.selection import Compare, Convert, Select
 from anyshape.dialects.dhlo.unary import Exponential
-from anyshape.dialects.dtypes import BOOL, F32, F64, DType
+from anyshape.dialects.dtypes import BOOL, F32, F64, FLOATS, DType
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
-from anyshape.symbolic import Size
+from anyshape.symbolic import Size, SizeLike
 
 B, S, T = (Size.symbol(name) for name in "bst")
 _SDPA = "aten.scaled_dot_product_attention.default"
+_OPERANDS = (Arg(0), Arg(1), Arg(2))
 _QKV = ((B, 4, S, 8), (B, 4, T, 8), (B, 4, T, 6))
-_VALUES = {0: "finite", 1: "finite", 2: "finite"}
-_MINIMUM = {"t": 1}  # without keys PyTorch's answer depends on the kernel that it picks
+_GROUPED = ((B, 4, S, 8), (B, 2, T, 8), (B, 2, T, 6), (B, 1, S, T))
+
+
+def _sample(
+    operands: tuple[tuple[SizeLike, ...], ...],
+    oracle: Oracle,
+    dtypes: tuple[DType, ...] = (F32, F64),
+    *,
+    causal: bool = False,
+    fixed: Mapping[int, DType] | None = None,
+) -> Sample:
+    """A sample with at least one key: without keys PyTorch's answer depends on the kernel that it picks."""
+    attributes = {"scale": 0.5, "causal": causal}
+    values = dict.fromkeys(range(4), "finite")
+    return Sample(operands, attributes, dtypes, fixed or {}, values, {"t": 1}, oracle)
 
 
 class Attention(DhloOp, op="attention"):
@@ -42,17 +56,14 @@ class Attention(DhloOp, op="attention"):
     PyTorch does. Scores of f16 and bf16 are computed in f32 (Vaswani et al., arXiv:1706.03762).
     """
 
-    DEFAULTS = {"scale": REQUIRED, "causal": False}
+    DEFAULTS: ClassVar = {"scale": REQUIRED, "causal": False}
     PLANNED = True
     SAMPLES = (
-        Sample(_QKV, {"scale": 0.5}, values=_VALUES, minimum=_MINIMUM, oracle=Oracle(_SDPA, (Arg(0), Arg(1), Arg(2)), {"scale": 0.5})),
-        Sample(_QKV, {"scale": 0.3, "causal": True}, dtypes=(F32, F64), values=_VALUES, minimum=_MINIMUM, oracle=Oracle(_SDPA, (Arg(0), Arg(1), Arg(2)), {"scale": 0.3, "is_causal": True})),
-        Sample(
-            ((B, 4, S, 8), (B, 2, T, 8), (B, 2, T, 6), (B, 1, S, T)), {"scale": 0.5}, dtypes=(F32,), fixed={3: BOOL}, values=_VALUES, minimum=_MINIMUM,
-            oracle=Oracle(_SDPA, (Arg(0), Arg(1), Arg(2), Arg(3)), {"scale": 0.5, "enable_gqa": True}),
-        ),
-        Sample((*_QKV, (1, 4, 1, T)), {"scale": 0.5}, dtypes=(F32, F64), values={**_VALUES, 3: "unit"}, minimum=_MINIMUM, oracle=Oracle(_SDPA, (Arg(0), Arg(1), Arg(2), Arg(3)), {"scale": 0.5})),
-    )  # fmt: skip
+        _sample(_QKV, Oracle(_SDPA, _OPERANDS, {"scale": 0.5}), FLOATS),
+        _sample(_QKV, Oracle(_SDPA, _OPERANDS, {"scale": 0.5, "is_causal": True}), causal=True),
+        _sample(_GROUPED, Oracle(_SDPA, (*_OPERANDS, Arg(3)), {"scale": 0.5, "enable_gqa": True}), fixed={3: BOOL}),
+        _sample((*_QKV, (1, 4, 1, T)), Oracle(_SDPA, (*_OPERANDS, Arg(3)), {"scale": 0.5})),
+    )
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
@@ -64,8 +75,16 @@ class Attention(DhloOp, op="attention"):
         (b, h, s, d), (kb, hk, t, kd), (vb, vh, vt, e), *mask = sizes
         dtype = dtype_of(operands[0])
         if not dtype.is_float or any(dtype_of(operand) != dtype for operand in operands[1:3]):
-            raise VerifyException(f"{cls.name}: q, k and v must have one float dtype, got {[str(dtype_of(o)) for o in operands[:3]]}")
-        pairs = {"batch of k": (kb, b), "batch of v": (vb, b), "depth of k": (kd, d), "heads of v": (vh, hk), "length of v": (vt, t)}
+            raise VerifyException(
+                f"{cls.name}: q, k and v must have one float dtype, got {[str(dtype_of(o)) for o in operands[:3]]}"
+            )
+        pairs = {
+            "batch of k": (kb, b),
+            "batch of v": (vb, b),
+            "depth of k": (kd, d),
+            "heads of v": (vh, hk),
+            "length of v": (vt, t),
+        }
         for what, (got, expected) in pairs.items():
             if got != expected:
                 raise VerifyException(f"{cls.name}: {what} is {got}, expected {expected}")
@@ -114,7 +133,9 @@ class Attention(DhloOp, op="attention"):
         scores = DotGeneral.emit(rewriter, q, k, **axes, lhs_contract=(last,), rhs_contract=(3,))
         if grouped:
             scores = Reshape.emit(rewriter, scores, sizes=sizes)
-        scores = Multiply.emit(rewriter, scores, Constant.emit(rewriter, value=self.attribute("scale"), dtype=dtype, sizes=sizes))
+        scores = Multiply.emit(
+            rewriter, scores, Constant.emit(rewriter, value=self.attribute("scale"), dtype=dtype, sizes=sizes)
+        )
         weights = _softmax_or_zeros(rewriter, self._masked(rewriter, scores, dtype), dtype, sizes)
         if grouped:
             weights = Reshape.emit(rewriter, weights, sizes=(*grouped, t))
@@ -129,7 +150,11 @@ class Attention(DhloOp, op="attention"):
         if len(self.operands) == 4:
             mask = self.operands[3] if self.operand_dtype(3).is_bool else emit_in_f32(builder, self.operands[3])
             full = BroadcastInDim.emit(builder, mask, dimensions=(0, 1, 2, 3), sizes=sizes)
-            scores = Select.emit(builder, full, scores, hidden) if dtype_of(full.type).is_bool else Add.emit(builder, scores, full)
+            scores = (
+                Select.emit(builder, full, scores, hidden)
+                if dtype_of(full.type).is_bool
+                else Add.emit(builder, scores, full)
+            )
         if self.attribute("causal"):
             row, column = (Iota.emit(builder, axis=axis, sizes=sizes) for axis in (2, 3))
             scores = Select.emit(builder, Compare.emit(builder, column, row, direction="le"), scores, hidden)

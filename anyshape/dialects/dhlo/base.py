@@ -23,7 +23,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 
 import numpy as np
 from xdsl.builder import Builder
@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     FunctionType,
     IntegerAttr,
+    IntegerType,
     NoneAttr,
     StringAttr,
     f64,
@@ -141,6 +142,8 @@ def attribute_of(value: AttributeValue) -> Attribute:
             return value.type
         case Size():
             return DimsAttr((value,))
+        case None:
+            return NoneAttr()
         case _:
             if all(isinstance(item, int) for item in value):
                 return DenseArrayBase.from_list(i64, [int(item) for item in value])  # pyright: ignore[reportArgumentType]
@@ -158,7 +161,7 @@ def value_of(attribute: Attribute) -> Any:
         case StringAttr():
             return attribute.data
         case DenseArrayBase():
-            return tuple(attribute.get_values())
+            return tuple(cast("DenseArrayBase[IntegerType]", attribute).get_values())
         case DimsAttr():
             return attribute.data
         case NoneAttr():
@@ -168,7 +171,7 @@ def value_of(attribute: Attribute) -> Any:
 
 
 class DhloOp(IRDLOperation, ABC):
-    """Base of all `dhlo` ops: variadic tensor operands and results, attributes as properties, one printer and parser."""
+    """Base of all `dhlo` ops: variadic tensor operands and results, the attributes of `DEFAULTS`, one printer and parser."""
 
     inputs = var_operand_def()
     outputs = var_result_def()
@@ -190,9 +193,9 @@ class DhloOp(IRDLOperation, ABC):
         super().__init_subclass__(**keywords)
         if op is not None:
             cls.name = f"dhlo.{op}"
-            cls.ATEN = tuple(aten)
+            cls.ATEN = tuple(aten)  # pyright: ignore[reportConstantRedefinition] - set once, here
             _check_contract(cls)
-            cls.LAWS = laws_of_class(cls)
+            cls.LAWS = laws_of_class(cls)  # pyright: ignore[reportConstantRedefinition]
         # xDSL takes an unannotated class field for an IR field; our constants are typed where DhloOp declares them.
         constants = {key: "ClassVar[Any]" for key in vars(cls) if key.isupper()}
         cls.__annotations__ = {**constants, **vars(cls).get("__annotations__", {})}
@@ -286,6 +289,18 @@ class DhloOp(IRDLOperation, ABC):
         """The Python value of one attribute."""
         return value_of(self.attributes[key])
 
+    def integer(self, key: str) -> int:
+        """The value of an attribute that is an int."""
+        return self.attribute(key)
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        """The value of an attribute that is a list of ints, such as axes."""
+        return self.attribute(key)
+
+    def size_list(self, key: str) -> tuple[Size, ...]:
+        """The value of an attribute in `SIZE_ATTRIBUTES`."""
+        return self.attribute(key)
+
     @property
     def attribute_values(self) -> dict[str, Any]:
         return {key: value_of(self.attributes[key]) for key in self.DEFAULTS}
@@ -322,7 +337,9 @@ class DhloOp(IRDLOperation, ABC):
         expected = self.infer([v.type for v in self.operands], self.attribute_values)  # pyright: ignore[reportArgumentType]
         got = [result.type for result in self.results]
         if list(expected) != got:
-            raise VerifyException(f"{self.name}: result types should be {list(map(str, expected))}, got {list(map(str, got))}")
+            raise VerifyException(
+                f"{self.name}: result types should be {list(map(str, expected))}, got {list(map(str, got))}"
+            )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

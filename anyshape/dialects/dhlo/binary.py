@@ -7,7 +7,7 @@ the op. The least integer divided by −1 wraps to itself.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from xdsl.builder import Builder
@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo.base import Array
 from anyshape.dialects.dhlo.constant import constant_value
-from anyshape.dialects.dhlo.elementwise import BITWISE, NUMERIC, Binary, binary_samples, in_f32, is_numeric
+from anyshape.dialects.dhlo.elementwise import BITWISE, Binary, binary_samples, in_f32, is_numeric
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dtypes import BOOL, DTYPES, FLOATS, I32, INTEGERS, DType
 from anyshape.dialects.scalars import Scalars, is_float
@@ -249,10 +249,13 @@ class Modulo(Division, op="modulo", aten=["aten.remainder.Tensor"]):
     def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
         lhs, rhs = operands
         if is_float(lhs):
-            return in_f32(scalars, self.operand_dtype(), operands, lambda a, b: self._of(scalars, scalars.rem(a, b), b))
+            return in_f32(scalars, self.operand_dtype(), operands, partial(self._float, scalars))
         safe = self.safe_divisor(scalars, rhs)
         remainder = scalars.trunc_rem(lhs, safe, unsigned=self.unsigned)
         return remainder if self.unsigned else self._of(scalars, remainder, safe)
+
+    def _float(self, scalars: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self._of(scalars, scalars.rem(a, b), b)
 
     def _of(self, scalars: Scalars, remainder: SSAValue, divisor: SSAValue) -> SSAValue:
         shifted = scalars.add(remainder, divisor)
@@ -282,7 +285,7 @@ class FloorDivide(Division, op="floor_divide", aten=["aten.floor_divide.default"
     def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
         lhs, rhs = operands
         if is_float(lhs):
-            return in_f32(scalars, self.operand_dtype(), operands, lambda a, b: self._float(scalars, a, b))
+            return in_f32(scalars, self.operand_dtype(), operands, partial(self._float, scalars))
         zero = scalars.constant(0, rhs.type)
         safe = self.safe_divisor(scalars, rhs)
         quotient = scalars.trunc_div(lhs, safe, unsigned=self.unsigned)
@@ -326,7 +329,9 @@ class And(Bitwise, op="and", aten=["aten.bitwise_and.Tensor"]):
     def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
         return scalars.logical_and(*operands)
 
-    @law("x and true -> x; x and x -> x", example=lambda g: g(And, g.input("m", dtype=BOOL), g.full(1, "m", dtype=BOOL)))
+    @law(
+        "x and true -> x; x and x -> x", example=lambda g: g(And, g.input("m", dtype=BOOL), g.full(1, "m", dtype=BOOL))
+    )
     def drop_neutral(self, builder: Builder, facts: Facts) -> Simplified:
         return _drop_neutral(self, self.ones())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from xdsl.builder import Builder
@@ -50,7 +50,7 @@ class ConstantStore(Mapping[str, Array]):
 class Constant(DhloOp, op="constant"):
     """result[i…] = value: one scalar `value` at every point of a tensor with these `sizes`."""
 
-    DEFAULTS = {"value": REQUIRED, "dtype": REQUIRED, "sizes": ()}
+    DEFAULTS: ClassVar = {"value": REQUIRED, "dtype": REQUIRED, "sizes": ()}
     SIZE_ATTRIBUTES = ("sizes",)
     SAMPLES = (Sample((), {"value": 2.5, "dtype": BY_NAME["f32"], "sizes": (Size.symbol("m"), 3)}),)
 
@@ -85,7 +85,7 @@ class Constant(DhloOp, op="constant"):
 class Weight(DhloOp, op="weight"):
     """result = the array called `name` in the program's `ConstantStore`, of this dtype and these static `sizes`."""
 
-    DEFAULTS = {"name": REQUIRED, "dtype": REQUIRED, "sizes": REQUIRED}
+    DEFAULTS: ClassVar = {"name": REQUIRED, "dtype": REQUIRED, "sizes": REQUIRED}
     SIZE_ATTRIBUTES = ("sizes",)
     PLANNED = True
     SAMPLES = (Sample((), {"name": "example", "dtype": BY_NAME["f32"], "sizes": (2, 3)}),)
@@ -110,7 +110,7 @@ class Weight(DhloOp, op="weight"):
 class SizeOf(DhloOp, op="size"):
     """result = the value of the size expression `size`, an i64 of rank 0."""
 
-    DEFAULTS = {"size": REQUIRED}
+    DEFAULTS: ClassVar = {"size": REQUIRED}
     SIZE_ATTRIBUTES = ("size",)
     SAMPLES = (Sample((), {"size": 2 * Size.symbol("m") + 1}),)
 
@@ -122,7 +122,7 @@ class SizeOf(DhloOp, op="size"):
 
     @property
     def size(self) -> Size:
-        (only,) = self.attribute("size")
+        (only,) = self.size_list("size")
         return only
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:

@@ -2,13 +2,38 @@
 
 from xdsl.ir import Dialect
 
+from anyshape.dialects.dhlo import (
+    assembly,
+    attention,
+    binary,
+    constant,
+    contraction,
+    gather,
+    movement,
+    normalization,
+    reduction,
+    selection,
+    unary,
+)
 from anyshape.dialects.dhlo.base import DhloOp
-from anyshape.dialects.dhlo import assembly, attention, binary, constant, contraction, gather, movement, normalization, reduction, selection, unary
+from anyshape.dialects.dhlo.fusion import FusionOp, YieldOp
 from anyshape.dialects.sizes import DimsAttr, RelationAttr
 
-OP_MODULES = (assembly, attention, binary, constant, contraction, gather, movement, normalization, reduction, selection, unary)
+OP_MODULES = (
+    assembly,
+    attention,
+    binary,
+    constant,
+    contraction,
+    gather,
+    movement,
+    normalization,
+    reduction,
+    selection,
+    unary,
+)
 """Every module that defines ops: importing them registers the ops."""
 
-Dhlo = Dialect("dhlo", list(DhloOp.OPS.values()), [DimsAttr, RelationAttr])
+Dhlo = Dialect("dhlo", [*DhloOp.OPS.values(), FusionOp, YieldOp], [DimsAttr, RelationAttr])
 
 __all__ = ["OP_MODULES", "Dhlo"]

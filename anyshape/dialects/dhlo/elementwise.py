@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,7 +72,7 @@ class FloatUnary(Unary, ABC):
         return scalars.function(self.FUNCTION, x)
 
     def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
-        return in_f32(scalars, self.operand_dtype(), operands, lambda x: self.compute(scalars, x))
+        return in_f32(scalars, self.operand_dtype(), operands, partial(self.compute, scalars))
 
 
 class Binary(Elementwise, ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.builder import Builder
@@ -35,7 +35,7 @@ class Gather(DhloOp, op="gather"):
     A window that leaves x is an error when the program runs, never clamped, and nothing outside x is read.
     """
 
-    DEFAULTS = {
+    DEFAULTS: ClassVar = {
         "offset_dims": REQUIRED,
         "collapsed_slice_dims": (),
         "start_index_map": REQUIRED,
@@ -80,7 +80,9 @@ class Gather(DhloOp, op="gather"):
         window = [size for axis, size in enumerate(attributes["slice_sizes"]) if axis not in dropped]
         rank = len(batch) + len(offset_dims)
         if len(window) != len(offset_dims) or any(not 0 <= axis < rank for axis in offset_dims):
-            raise VerifyException(f"{cls.name}: offset_dims {list(offset_dims)} must name {len(window)} axes of the result's {rank}")
+            raise VerifyException(
+                f"{cls.name}: offset_dims {list(offset_dims)} must name {len(window)} axes of the result's {rank}"
+            )
         rest = {True: iter(window), False: iter(batch)}
         return [tensor(dtype_of(operands[0]), [next(rest[axis in offset_dims]) for axis in range(rank)])]
 
@@ -88,49 +90,51 @@ class Gather(DhloOp, op="gather"):
 
     def _batch_axes(self) -> list[int]:
         """The result axes that walk through the indices."""
-        return [axis for axis in range(len(self.result_sizes)) if axis not in self.attribute("offset_dims")]
+        return [axis for axis in range(len(self.result_sizes)) if axis not in self.integers("offset_dims")]
 
     def _batch_axis_of(self, axis: int) -> int | None:
         """The result axis that x's batching axis follows."""
-        batching = self.attribute("operand_batching_dims")
+        batching = self.integers("operand_batching_dims")
         if axis not in batching:
             return None
-        indices_axis = self.attribute("start_indices_batching_dims")[batching.index(axis)]
-        return self._batch_axes()[indices_axis - (indices_axis > self.attribute("index_vector_dim"))]
+        indices_axis = self.integers("start_indices_batching_dims")[batching.index(axis)]
+        return self._batch_axes()[indices_axis - (indices_axis > self.integer("index_vector_dim"))]
 
     def _offset_axis_of(self, axis: int) -> int | None:
         """The result axis that walks through x's axis."""
-        dropped = (*self.attribute("collapsed_slice_dims"), *self.attribute("operand_batching_dims"))
+        dropped = (*self.integers("collapsed_slice_dims"), *self.integers("operand_batching_dims"))
         if axis in dropped:
             return None
-        return self.attribute("offset_dims")[sum(other not in dropped for other in range(axis))]
+        return self.integers("offset_dims")[sum(other not in dropped for other in range(axis))]
 
     def _component_of(self, axis: int) -> int | None:
-        start_index_map = self.attribute("start_index_map")
+        start_index_map = self.integers("start_index_map")
         return start_index_map.index(axis) if axis in start_index_map else None
 
     def _bound(self, axis: int) -> Size:
         """Starts on x's axis are in [0, bound)."""
-        return self.operand_sizes()[axis] - self.attribute("slice_sizes")[axis] + 1
+        return self.operand_sizes()[axis] - self.size_list("slice_sizes")[axis] + 1
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
         x, indices = operands
         result = [size.evaluate(env) for size in self.result_sizes]
-        vector, batch_axes = self.attribute("index_vector_dim"), self._batch_axes()
+        vector, batch_axes = self.integer("index_vector_dim"), self._batch_axes()
         if vector == indices.ndim:
             indices = indices[..., None]
         vectors = np.moveaxis(indices, vector, -1).astype(np.int64)
-        walk = np.ogrid[tuple(slice(extent) for extent in result)] if result else []
+        walk: Sequence[Array] = np.ogrid[tuple(slice(extent) for extent in result)] if result else ()
         position: list[Array] = []
         for axis in range(x.ndim):
-            at = np.zeros([1] * len(result), np.int64)
+            at: Array = np.zeros([1] * len(result), np.int64)
             component, batch, offset = self._component_of(axis), self._batch_axis_of(axis), self._offset_axis_of(axis)
             if component is not None:
                 starts = vectors[..., component]
                 bound = self._bound(axis).evaluate(env)
                 wrong = starts[(starts < 0) | (starts >= bound)]
                 if wrong.size and np.prod(result) > 0:
-                    raise IndexOutOfRange(f"{self.name}: start index on axis {axis}", got=int(wrong[0]), expected=f"[0, {bound})")
+                    raise IndexOutOfRange(
+                        f"{self.name}: start index on axis {axis}", got=int(wrong[0]), expected=f"[0, {bound})"
+                    )
                 at = at + starts.reshape([result[each] if each in batch_axes else 1 for each in range(len(result))])
             for walked in (batch, offset):
                 at = at if walked is None else at + walk[walked]
@@ -163,7 +167,7 @@ class Gather(DhloOp, op="gather"):
     def _start(self, points: Points, at: Sequence[SSAValue], component: int) -> SSAValue:
         """Component `component` of the index vector of the result's point `at`."""
         place = [at[axis] for axis in self._batch_axes()]
-        vector, rank = self.attribute("index_vector_dim"), len(self.operand_sizes(1))
+        vector, rank = self.integer("index_vector_dim"), len(self.operand_sizes(1))
         if vector < rank:
             place.insert(vector, points.size(component))
         dtype = self.operand_dtype(1)
@@ -196,10 +200,10 @@ class Gather(DhloOp, op="gather"):
 
     def _iota_axis(self, component: int, size: Size) -> int | None:
         """The result axis whose position component `component` of every index vector is, and whose size is `size`."""
-        parts, vector = self.operands[1], self.attribute("index_vector_dim")
+        parts, vector = self.operands[1], self.integer("index_vector_dim")
         rank = len(self.operand_sizes(1))
         joined = parts.owner
-        if isinstance(joined, DhloOp) and joined.name == "dhlo.concatenate" and joined.attribute("axis") == vector:
+        if isinstance(joined, DhloOp) and joined.name == "dhlo.concatenate" and joined.integer("axis") == vector:
             if any(sizes_of(part.type)[vector] != ONE for part in joined.operands):
                 return None
             parts = joined.operands[component]
@@ -212,32 +216,53 @@ class Gather(DhloOp, op="gather"):
         return None
 
 
-def _check_dimension_numbers(name: str, attributes: Mapping[str, Any], sizes: Sequence[Size], indices: Sequence[Size]) -> None:
+def _check_dimension_numbers(
+    name: str, attributes: Mapping[str, Any], sizes: Sequence[Size], indices: Sequence[Size]
+) -> None:
     """The constraints of StableHLO's gather that its text lists; VerifyException names the one that is broken."""
-    rank, vector = len(sizes), attributes["index_vector_dim"]
-    slice_sizes, start_map = attributes["slice_sizes"], attributes["start_index_map"]
-    collapsed, batching = attributes["collapsed_slice_dims"], attributes["operand_batching_dims"]
+    rank = len(sizes)
+    vector: int = attributes["index_vector_dim"]
+    slice_sizes: tuple[Size, ...] = attributes["slice_sizes"]
+    start_map: tuple[int, ...] = attributes["start_index_map"]
+    collapsed: tuple[int, ...] = attributes["collapsed_slice_dims"]
+    batching: tuple[int, ...] = attributes["operand_batching_dims"]
     dropped = (*collapsed, *batching)
     length = indices[vector] if 0 <= vector < len(indices) else ONE
     rules = [
         (0 <= vector <= len(indices), f"index_vector_dim {vector} is in [0, {len(indices)}]"),
         (len(slice_sizes) == rank, f"slice_sizes has one entry for each of {rank} axes"),
-        (length == Size.const(len(start_map)), f"index vectors have {len(start_map)} components, as start_index_map has"),
-        (len(set(start_map)) == len(start_map) and all(0 <= axis < rank for axis in start_map), "start_index_map names axes once"),
+        (
+            length == Size.const(len(start_map)),
+            f"index vectors have {len(start_map)} components, as start_index_map has",
+        ),
+        (
+            len(set(start_map)) == len(start_map) and all(0 <= axis < rank for axis in start_map),
+            "start_index_map names axes once",
+        ),
         (list(attributes["offset_dims"]) == sorted(set(attributes["offset_dims"])), "offset_dims increases"),
-        (len(set(dropped)) == len(dropped) and all(0 <= axis < rank for axis in dropped), "collapsed and batching axes differ"),
+        (
+            len(set(dropped)) == len(dropped) and all(0 <= axis < rank for axis in dropped),
+            "collapsed and batching axes differ",
+        ),
         (not set(start_map) & set(batching), "no batching axis has a start index"),
-        (len(batching) == len(attributes["start_indices_batching_dims"]), "batching axes of operand and indices pair up"),
+        (
+            len(batching) == len(attributes["start_indices_batching_dims"]),
+            "batching axes of operand and indices pair up",
+        ),
     ]
     for holds, rule in rules:
         if not holds:
             raise VerifyException(f"{name}: expected that {rule}")
     for axis in dropped:
         if slice_sizes[axis] != ONE:
-            raise VerifyException(f"{name}: slice size of collapsed or batching axis {axis} is {slice_sizes[axis]}, expected 1")
+            raise VerifyException(
+                f"{name}: slice size of collapsed or batching axis {axis} is {slice_sizes[axis]}, expected 1"
+            )
     for axis, other in zip(batching, attributes["start_indices_batching_dims"], strict=True):
         if not 0 <= other < len(indices) or other == vector or indices[other] != sizes[axis]:
-            raise VerifyException(f"{name}: batching axis {axis} of size {sizes[axis]} does not match axis {other} of the indices")
+            raise VerifyException(
+                f"{name}: batching axis {axis} of size {sizes[axis]} does not match axis {other} of the indices"
+            )
 
 
 __all__ = ["Gather"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.dhlo.assembly import Iota
@@ -70,8 +70,9 @@ class FunctionBuilder:
 def facts_of(function: func.FuncOp) -> Facts:
     """The facts that the function's `dhlo.facts` states, as a fresh store."""
     facts = Facts()
-    stated = function.attributes.get(FACTS, ArrayAttr([]))
-    for relation in stated.data if isinstance(stated, ArrayAttr) else ():
+    stated = function.attributes.get(FACTS)
+    relations = cast("ArrayAttr[Attribute]", stated).data if isinstance(stated, ArrayAttr) else ()
+    for relation in relations:
         if not isinstance(relation, RelationAttr):
             raise VerifyError(f"{FACTS} holds relations only", where=f"@{function.sym_name.data}", got=relation)
         facts.assume(relation.data)

@@ -16,7 +16,9 @@ from anyshape.support.errors import ArgumentError, DtypeError, GuardError, RankE
 from anyshape.symbolic import Size
 
 
-def evaluate(program: ModuleOp | func.FuncOp, inputs: Sequence[Array], store: ConstantStore | None = None) -> list[Array]:
+def evaluate(
+    program: ModuleOp | func.FuncOp, inputs: Sequence[Array], store: ConstantStore | None = None
+) -> list[Array]:
     """The program's results on these inputs.
 
     Size symbols get their values from the inputs. `store` holds what `dhlo.weight` names.
@@ -42,12 +44,16 @@ def evaluate(program: ModuleOp | func.FuncOp, inputs: Sequence[Array], store: Co
     raise VerifyError("the function does not return", where=f"@{function.sym_name.data}")
 
 
-def run_op(op: DhloOp, operands: Sequence[Array], env: dict[str, int], store: ConstantStore | None = None) -> Sequence[Array]:
+def run_op(
+    op: DhloOp, operands: Sequence[Array], env: dict[str, int], store: ConstantStore | None = None
+) -> Sequence[Array]:
     """One op's results, checked against their types."""
     if isinstance(op, Weight):
         name = op.attribute("name")
         if store is None or name not in store:
-            raise VerifyError("a weight is not in the constant store", where=op.name, got=name, remedy="pass its ConstantStore")
+            raise VerifyError(
+                "a weight is not in the constant store", where=op.name, got=name, remedy="pass its ConstantStore"
+            )
         arrays: Sequence[Array] = [store[name]]
     else:
         arrays = op.reference(*operands, env=env)
@@ -55,7 +61,9 @@ def run_op(op: DhloOp, operands: Sequence[Array], env: dict[str, int], store: Co
         expected = tuple(size.evaluate(env) for size in sizes_of(result.type))
         if array.shape != expected or array.dtype != dtype_of(result.type).numpy:
             got = f"{array.dtype}{list(array.shape)}"
-            raise VerifyError("a reference breaks its type rule", where=op, got=got, expected=f"{result.type} {list(expected)}")
+            raise VerifyError(
+                "a reference breaks its type rule", where=op, got=got, expected=f"{result.type} {list(expected)}"
+            )
     return arrays
 
 

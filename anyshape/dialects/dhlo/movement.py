@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.builder import Builder
@@ -14,9 +14,9 @@ from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, DhloOp, Environmen
 from anyshape.dialects.dhlo.constant import Constant
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dhlo.reshape_groups import reshape_groups
-from anyshape.dialects.dtypes import DTYPES, F32
+from anyshape.dialects.dtypes import DTYPES, F32, DType
 from anyshape.dialects.sizes import Tensor, dtype_of, numel, sizes_of, tensor
-from anyshape.symbolic import Facts, Size
+from anyshape.symbolic import Facts, Size, SizeLike
 
 M, N, K = (Size.symbol(name) for name in "mnk")
 
@@ -34,7 +34,7 @@ class BroadcastInDim(DhloOp, op="broadcast_in_dim"):
     provably 1 nor the result's n; then 1 or n is decided at run time, and any other size is the caller's error to guard.
     """
 
-    DEFAULTS = {"dimensions": REQUIRED, "sizes": REQUIRED}
+    DEFAULTS: ClassVar = {"dimensions": REQUIRED, "sizes": REQUIRED}
     SIZE_ATTRIBUTES = ("sizes",)
     SAMPLES = (
         Sample(
@@ -63,24 +63,28 @@ class BroadcastInDim(DhloOp, op="broadcast_in_dim"):
                 f"{cls.name}: dimensions {list(dimensions)} must name one increasing result axis for each of {len(source)} axes"
             )
         if any(not 0 <= axis < len(sizes) for axis in dimensions):
-            raise VerifyException(f"{cls.name}: dimensions {list(dimensions)} must be below the result's rank {len(sizes)}")
+            raise VerifyException(
+                f"{cls.name}: dimensions {list(dimensions)} must be below the result's rank {len(sizes)}"
+            )
         for axis, size in zip(dimensions, source, strict=True):
             if size.is_constant and sizes[axis].is_constant and size.value not in (1, sizes[axis].value):
-                raise VerifyException(f"{cls.name}: size {size} cannot broadcast to {sizes[axis]} on result axis {axis}")
+                raise VerifyException(
+                    f"{cls.name}: size {size} cannot broadcast to {sizes[axis]} on result axis {axis}"
+                )
         return [tensor(dtype_of(operand), sizes)]
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
         (x,) = operands
         sizes = [size.evaluate(env) for size in self.result_sizes]
         shape = [1] * len(sizes)
-        for axis, extent in zip(self.attribute("dimensions"), x.shape, strict=True):
+        for axis, extent in zip(self.integers("dimensions"), x.shape, strict=True):
             shape[axis] = extent
         return [np.broadcast_to(x.reshape(shape), sizes).copy()]
 
     def element(self, points: Points, at: Sequence[SSAValue]) -> SSAValue:
         scalars = points.scalars
         source: list[SSAValue] = []
-        for axis, size in zip(self.attribute("dimensions"), self.operand_sizes(), strict=True):
+        for axis, size in zip(self.integers("dimensions"), self.operand_sizes(), strict=True):
             if size == self.result_sizes[axis]:
                 source.append(at[axis])
             elif size.is_constant and size.value == 1:
@@ -110,15 +114,27 @@ class BroadcastInDim(DhloOp, op="broadcast_in_dim"):
     @law(
         "broadcast(broadcast(x)) -> broadcast(x)",
         example=lambda g: g(
-            BroadcastInDim, g(BroadcastInDim, g.input("n"), dimensions=(1,), sizes=(1, N)), dimensions=(0, 1), sizes=(M, N)
+            BroadcastInDim,
+            g(BroadcastInDim, g.input("n"), dimensions=(1,), sizes=(1, N)),
+            dimensions=(0, 1),
+            sizes=(M, N),
         ),
     )
     def compose(self, builder: Builder, facts: Facts) -> Simplified:
         inner = self.operands[0].owner
         if not isinstance(inner, BroadcastInDim):
             return None
-        dimensions = tuple(self.attribute("dimensions")[axis] for axis in inner.attribute("dimensions"))
+        dimensions = tuple(self.integers("dimensions")[axis] for axis in inner.integers("dimensions"))
         return BroadcastInDim.emit(builder, inner.operands[0], dimensions=dimensions, sizes=self.result_sizes)
+
+
+def _reshape_sample(
+    source: tuple[SizeLike, ...],
+    sizes: tuple[SizeLike, ...],
+    shape: Sequence[Sym | int],
+    dtypes: tuple[DType, ...] = (F32,),
+) -> Sample:
+    return Sample((source,), {"sizes": sizes}, dtypes=dtypes, oracle=Oracle("aten.reshape.default", (Arg(0), shape)))
 
 
 class Reshape(DhloOp, op="reshape"):
@@ -127,14 +143,14 @@ class Reshape(DhloOp, op="reshape"):
     The number of elements is the same; where normal forms do not show it, whoever builds the op vouches for it.
     """
 
-    DEFAULTS = {"sizes": REQUIRED}
+    DEFAULTS: ClassVar = {"sizes": REQUIRED}
     SIZE_ATTRIBUTES = ("sizes",)
     SAMPLES = (
-        Sample(((M, N, 12),), {"sizes": (M, N, 3, 4)}, dtypes=DTYPES, oracle=Oracle("aten.reshape.default", (Arg(0), (Sym("m"), Sym("n"), 3, 4)))),
-        Sample(((M, N, 3),), {"sizes": (M * N, 1, 3)}, dtypes=(F32,), oracle=Oracle("aten.reshape.default", (Arg(0), (Sym("m*n"), 1, 3)))),
-        Sample(((2 * M, 3, N),), {"sizes": (M, 6, N)}, dtypes=(F32,), oracle=Oracle("aten.reshape.default", (Arg(0), (Sym("m"), 6, Sym("n"))))),
-        Sample(((6, M),), {"sizes": (M, 2, 3)}, dtypes=(F32,), oracle=Oracle("aten.reshape.default", (Arg(0), (Sym("m"), 2, 3)))),
-    )  # fmt: skip
+        _reshape_sample((M, N, 12), (M, N, 3, 4), (Sym("m"), Sym("n"), 3, 4), DTYPES),
+        _reshape_sample((M, N, 3), (M * N, 1, 3), (Sym("m*n"), 1, 3)),
+        _reshape_sample((2 * M, 3, N), (M, 6, N), (Sym("m"), 6, Sym("n"))),
+        _reshape_sample((6, M), (M, 2, 3), (Sym("m"), 2, 3)),
+    )
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
@@ -201,7 +217,7 @@ def delinearise(points: Points, linear: SSAValue, sizes: Sequence[Size]) -> list
 class Transpose(DhloOp, op="transpose"):
     """result[i…] = x[j…] with j[permutation[d]] = i[d] (StableHLO transpose)."""
 
-    DEFAULTS = {"permutation": REQUIRED}
+    DEFAULTS: ClassVar = {"permutation": REQUIRED}
     SAMPLES = (
         Sample(
             ((M, N, K),),
@@ -214,37 +230,42 @@ class Transpose(DhloOp, op="transpose"):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
         operand = one_operand(cls.name, operands)
-        sizes, permutation = sizes_of(operand), attributes["permutation"]
+        sizes = sizes_of(operand)
+        permutation: tuple[int, ...] = attributes["permutation"]
         if sorted(permutation) != list(range(len(sizes))):
             raise VerifyException(f"{cls.name}: {list(permutation)} is no permutation of {len(sizes)} axes")
         return [tensor(dtype_of(operand), [sizes[axis] for axis in permutation])]
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
-        return [np.ascontiguousarray(np.transpose(operands[0], self.attribute("permutation")))]
+        return [np.ascontiguousarray(np.transpose(operands[0], self.integers("permutation")))]
 
     def element(self, points: Points, at: Sequence[SSAValue]) -> SSAValue:
         source = list(at)
-        for axis, target in enumerate(self.attribute("permutation")):
+        for axis, target in enumerate(self.integers("permutation")):
             source[target] = at[axis]
         return points.operand(0, source)
 
     @law("transpose by the identity -> x", example=lambda g: g(Transpose, g.input("m", "n"), permutation=(0, 1)))
     def same(self, builder: Builder, facts: Facts) -> Simplified:
-        permutation = self.attribute("permutation")
+        permutation = self.integers("permutation")
         return self.operands[0] if list(permutation) == list(range(len(permutation))) else None
 
     @law(
         "transpose(transpose(x, p), q) -> transpose(x, p[q])",
-        example=lambda g: g(Transpose, g(Transpose, g.input("m", "n", "k"), permutation=(1, 2, 0)), permutation=(0, 2, 1)),
+        example=lambda g: g(
+            Transpose, g(Transpose, g.input("m", "n", "k"), permutation=(1, 2, 0)), permutation=(0, 2, 1)
+        ),
     )
     def compose(self, builder: Builder, facts: Facts) -> Simplified:
         inner = self.operands[0].owner
         if not isinstance(inner, Transpose):
             return None
-        permutation = tuple(inner.attribute("permutation")[axis] for axis in self.attribute("permutation"))
+        permutation = tuple(inner.integers("permutation")[axis] for axis in self.integers("permutation"))
         return Transpose.emit(builder, inner.operands[0], permutation=permutation)
 
-    @law("transpose of a constant -> constant", example=lambda g: g(Transpose, g.full(2.0, "m", "n"), permutation=(1, 0)))
+    @law(
+        "transpose of a constant -> constant", example=lambda g: g(Transpose, g.full(2.0, "m", "n"), permutation=(1, 0))
+    )
     def of_constant(self, builder: Builder, facts: Facts) -> Simplified:
         inner = self.operands[0].owner
         if not isinstance(inner, Constant):
@@ -258,7 +279,7 @@ class Slice(DhloOp, op="slice"):
     All elements must lie inside x; whoever builds the op clamps starts and sizes first.
     """
 
-    DEFAULTS = {"starts": REQUIRED, "sizes": REQUIRED, "strides": REQUIRED}
+    DEFAULTS: ClassVar = {"starts": REQUIRED, "sizes": REQUIRED, "strides": REQUIRED}
     SIZE_ATTRIBUTES = ("starts", "sizes")
     SAMPLES = (
         Sample(
@@ -287,7 +308,9 @@ class Slice(DhloOp, op="slice"):
         source = sizes_of(operand)
         starts, sizes, strides = attributes["starts"], attributes["sizes"], attributes["strides"]
         if not len(starts) == len(sizes) == len(strides) == len(source):
-            raise VerifyException(f"{cls.name}: starts, sizes and strides must have one entry for each of {len(source)} axes")
+            raise VerifyException(
+                f"{cls.name}: starts, sizes and strides must have one entry for each of {len(source)} axes"
+            )
         for axis, (start, size, stride, extent) in enumerate(zip(starts, sizes, strides, source, strict=True)):
             if stride == 0:
                 raise VerifyException(f"{cls.name}: stride of axis {axis} is 0")
@@ -301,17 +324,19 @@ class Slice(DhloOp, op="slice"):
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
         (x,) = operands
-        for axis, (start, size) in enumerate(zip(self.attribute("starts"), self.result_sizes, strict=True)):
-            indices = start.evaluate(env) + self.attribute("strides")[axis] * np.arange(size.evaluate(env))
+        for axis, (start, size) in enumerate(zip(self.size_list("starts"), self.result_sizes, strict=True)):
+            indices = start.evaluate(env) + self.integers("strides")[axis] * np.arange(size.evaluate(env))
             if indices.size and (indices.min() < 0 or indices.max() >= x.shape[axis]):
-                raise IndexError(f"{self.name}: axis {axis} of size {x.shape[axis]} has no index {indices.min()} … {indices.max()}")
+                raise IndexError(
+                    f"{self.name}: axis {axis} of size {x.shape[axis]} has no index {indices.min()} … {indices.max()}"
+                )
             x = np.take(x, indices, axis)
         return [x]
 
     def element(self, points: Points, at: Sequence[SSAValue]) -> SSAValue:
         scalars = points.scalars
         source: list[SSAValue] = []
-        for index, start, stride in zip(at, self.attribute("starts"), self.attribute("strides"), strict=True):
+        for index, start, stride in zip(at, self.size_list("starts"), self.integers("strides"), strict=True):
             moved = index if stride == 1 else scalars.mul(index, points.size(stride))
             source.append(moved if start == Size.const(0) else scalars.add(points.size(start), moved))
         return points.operand(0, source)
@@ -321,7 +346,7 @@ class Slice(DhloOp, op="slice"):
         example=lambda g: g(Slice, g.input("m", "n"), starts=(0, 0), sizes=(M, N), strides=(1, 1)),
     )
     def whole(self, builder: Builder, facts: Facts) -> Simplified:
-        strides = zip(self.attribute("strides"), self.result_sizes, strict=True)
+        strides = zip(self.integers("strides"), self.result_sizes, strict=True)
         if self.operands[0].type != self.results[0].type or any(s != 1 and n != Size.const(1) for s, n in strides):
             return None  # equal sizes and forward steps leave no room for a start other than 0
         return self.operands[0]
@@ -338,10 +363,10 @@ class Slice(DhloOp, op="slice"):
         inner = self.operands[0].owner
         if not isinstance(inner, Slice):
             return None
-        steps = inner.attribute("strides")
-        pairs = zip(inner.attribute("starts"), self.attribute("starts"), steps, strict=True)
+        steps = inner.integers("strides")
+        pairs = zip(inner.size_list("starts"), self.size_list("starts"), steps, strict=True)
         starts = tuple(first + second * step for first, second, step in pairs)
-        strides = tuple(a * b for a, b in zip(steps, self.attribute("strides"), strict=True))
+        strides = tuple(a * b for a, b in zip(steps, self.integers("strides"), strict=True))
         return Slice.emit(builder, inner.operands[0], starts=starts, sizes=self.result_sizes, strides=strides)
 
 

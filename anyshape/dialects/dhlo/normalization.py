@@ -32,7 +32,7 @@ def _rounded_to(builder: Builder, value: SSAValue, dtype: DType) -> SSAValue:
 class SoftmaxFamily(DhloOp, ABC):
     """A function of x − max x along `axis`, of x's sizes. Floats only."""
 
-    DEFAULTS = {"axis": REQUIRED}
+    DEFAULTS: ClassVar = {"axis": REQUIRED}
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
@@ -42,12 +42,12 @@ class SoftmaxFamily(DhloOp, ABC):
 
     def shifted(self, builder: Builder) -> SSAValue:
         """x − max x along the axis."""
-        x, axis = emit_in_f32(builder, self.operands[0]), self.attribute("axis")
+        x, axis = emit_in_f32(builder, self.operands[0]), self.integer("axis")
         top = Reduce.emit(builder, x, axes=(axis,), kind="max")
         return Subtract.emit(builder, x, spread(builder, top, (axis,), self.operand_sizes()))
 
     def total(self, builder: Builder, weights: SSAValue) -> SSAValue:
-        return Reduce.emit(builder, weights, axes=(self.attribute("axis"),), kind="sum")
+        return Reduce.emit(builder, weights, axes=(self.integer("axis"),), kind="sum")
 
 
 def _shifted(x: Array, axis: int) -> Array:
@@ -63,14 +63,14 @@ class Softmax(SoftmaxFamily, op="softmax"):
     )
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
-        axis = self.attribute("axis")
+        axis = self.integer("axis")
         with np.errstate(all="ignore"):
             weights = np.exp(_shifted(widened(operands[0]), axis))
             return [rounded(weights / weights.sum(axis=axis, keepdims=True), self.result_dtype)]
 
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
         weights = Exponential.emit(rewriter, self.shifted(rewriter))
-        total = spread(rewriter, self.total(rewriter, weights), (self.attribute("axis"),), self.operand_sizes())
+        total = spread(rewriter, self.total(rewriter, weights), (self.integer("axis"),), self.operand_sizes())
         return [_rounded_to(rewriter, Divide.emit(rewriter, weights, total), self.result_dtype)]
 
 
@@ -82,7 +82,7 @@ class LogSoftmax(SoftmaxFamily, op="log_softmax"):
     )
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
-        axis = self.attribute("axis")
+        axis = self.integer("axis")
         with np.errstate(all="ignore"):
             shifted = _shifted(widened(operands[0]), axis)
             return [rounded(shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True)), self.result_dtype)]
@@ -90,32 +90,35 @@ class LogSoftmax(SoftmaxFamily, op="log_softmax"):
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
         shifted = self.shifted(rewriter)
         logarithm = Log.emit(rewriter, self.total(rewriter, Exponential.emit(rewriter, shifted)))
-        spread_out = spread(rewriter, logarithm, (self.attribute("axis"),), self.operand_sizes())
+        spread_out = spread(rewriter, logarithm, (self.integer("axis"),), self.operand_sizes())
         return [_rounded_to(rewriter, Subtract.emit(rewriter, shifted, spread_out), self.result_dtype)]
 
 
 class Norm(DhloOp, ABC):
     """x normalised over `axes`, times a weight and plus a bias of the sizes of those axes, where given. Floats only."""
 
-    DEFAULTS = {"axes": REQUIRED, "epsilon": REQUIRED}
+    DEFAULTS: ClassVar = {"axes": REQUIRED, "epsilon": REQUIRED}
     MOST_OPERANDS: ClassVar[int]
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
         if not 1 <= len(operands) <= cls.MOST_OPERANDS:
             raise VerifyException(f"{cls.name} takes 1 to {cls.MOST_OPERANDS} operands, got {len(operands)}")
-        dtype, sizes, axes = same_dtype(cls.name, operands, lambda dtype: dtype.is_float), sizes_of(operands[0]), attributes["axes"]
+        dtype, sizes = same_dtype(cls.name, operands, lambda dtype: dtype.is_float), sizes_of(operands[0])
+        axes: tuple[int, ...] = attributes["axes"]
         check_axes(cls.name, axes, len(sizes))
         expected = tuple(sizes[axis] for axis in axes)
         for position, operand in enumerate(operands[1:], 1):
             if sizes_of(operand) != expected:
                 got = ", ".join(map(str, sizes_of(operand)))
-                raise VerifyException(f"{cls.name}: operand {position} has sizes [{got}], expected [{', '.join(map(str, expected))}]")
+                raise VerifyException(
+                    f"{cls.name}: operand {position} has sizes [{got}], expected [{', '.join(map(str, expected))}]"
+                )
         return [tensor(dtype, sizes)]
 
     def affine_reference(self, normal: Array, operands: Sequence[Array]) -> Array:
         """normal · weight + bias."""
-        axes = self.attribute("axes")
+        axes = self.integers("axes")
         shape = [extent if axis in axes else 1 for axis, extent in enumerate(normal.shape)]
         for combine, operand in zip((np.multiply, np.add), operands[1:], strict=False):
             normal = combine(normal, widened(operand).reshape(shape))
@@ -123,7 +126,7 @@ class Norm(DhloOp, ABC):
 
     def scaled(self, builder: Builder, x: SSAValue) -> SSAValue:
         """x / √(mean x² + epsilon)."""
-        axes, sizes = self.attribute("axes"), self.operand_sizes()
+        axes, sizes = self.integers("axes"), self.operand_sizes()
         variance = emit_mean(builder, Multiply.emit(builder, x, x), axes)
         epsilon = Constant.emit(
             builder, value=self.attribute("epsilon"), dtype=dtype_of(x.type), sizes=sizes_of(variance.type)
@@ -135,7 +138,7 @@ class Norm(DhloOp, ABC):
         """normal · weight + bias, in the result's dtype."""
         for op, operand in zip((Multiply, Add), self.operands[1:], strict=False):
             parameter = emit_in_f32(builder, operand)
-            full = BroadcastInDim.emit(builder, parameter, dimensions=self.attribute("axes"), sizes=self.result_sizes)
+            full = BroadcastInDim.emit(builder, parameter, dimensions=self.integers("axes"), sizes=self.result_sizes)
             normal = op.emit(builder, normal, full)
         return _rounded_to(builder, normal, self.result_dtype)
 
@@ -148,12 +151,16 @@ class LayerNorm(Norm, op="layer_norm"):
 
     MOST_OPERANDS = 3
     SAMPLES = (
-        Sample((("m", "n", 6), (6,), (6,)), {"axes": (2,), "epsilon": 1e-5}, oracle=Oracle("aten.layer_norm.default", (Arg(0), (6,), Arg(1), Arg(2), 1e-5))),
+        Sample(
+            (("m", "n", 6), (6,), (6,)),
+            {"axes": (2,), "epsilon": 1e-5},
+            oracle=Oracle("aten.layer_norm.default", (Arg(0), (6,), Arg(1), Arg(2), 1e-5)),
+        ),
         Sample((("m", "n"),), {"axes": (1,), "epsilon": 1e-3}, dtypes=(F32, F64)),
-    )  # fmt: skip
+    )
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
-        x, axes = widened(operands[0]), self.attribute("axes")
+        x, axes = widened(operands[0]), self.integers("axes")
         count = np.float64(np.prod([x.shape[axis] for axis in axes]))
         with np.errstate(all="ignore"):
             centred = x - x.sum(axis=axes, keepdims=True) / count
@@ -161,7 +168,7 @@ class LayerNorm(Norm, op="layer_norm"):
             return [self.affine_reference(centred / np.sqrt(variance + self.attribute("epsilon")), operands)]
 
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
-        x, axes = emit_in_f32(rewriter, self.operands[0]), self.attribute("axes")
+        x, axes = emit_in_f32(rewriter, self.operands[0]), self.integers("axes")
         mean = spread(rewriter, emit_mean(rewriter, x, axes), axes, self.operand_sizes())
         return [self.affine(rewriter, self.scaled(rewriter, Subtract.emit(rewriter, x, mean)))]
 
@@ -171,12 +178,16 @@ class RmsNorm(Norm, op="rms_norm"):
 
     MOST_OPERANDS = 2
     SAMPLES = (
-        Sample((("m", "n", 6), (6,)), {"axes": (2,), "epsilon": 1e-5}, oracle=Oracle("aten.rms_norm.default", (Arg(0), (6,), Arg(1), 1e-5))),
+        Sample(
+            (("m", "n", 6), (6,)),
+            {"axes": (2,), "epsilon": 1e-5},
+            oracle=Oracle("aten.rms_norm.default", (Arg(0), (6,), Arg(1), 1e-5)),
+        ),
         Sample((("m", "n"),), {"axes": (1,), "epsilon": 1e-3}, dtypes=(F32, F64)),
-    )  # fmt: skip
+    )
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
-        x, axes = widened(operands[0]), self.attribute("axes")
+        x, axes = widened(operands[0]), self.integers("axes")
         count = np.float64(np.prod([x.shape[axis] for axis in axes]))
         with np.errstate(all="ignore"):
             square = np.square(x).sum(axis=axes, keepdims=True) / count

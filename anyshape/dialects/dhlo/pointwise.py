@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
@@ -57,7 +57,9 @@ class NumpyPoints:
         array = self._operands[index]
         allowed = reduce(np.logical_and, (self.values[guard] for guard in self._guards), np.True_)
         position = [self.values[value] for value in at]
-        inside = reduce(np.logical_and, ((0 <= p) & (p < n) for p, n in zip(position, array.shape, strict=True)), np.True_)
+        inside = reduce(
+            np.logical_and, ((p >= 0) & (p < n) for p, n in zip(position, array.shape, strict=True)), np.True_
+        )
         if np.any(allowed & ~inside):
             raise IndexOutOfRange(f"operand {index} is read outside its sizes {list(array.shape)}")
         if array.size == 0:
@@ -74,7 +76,7 @@ class NumpyPoints:
         return self.scalars.builder.insert(constant).result
 
     @contextmanager
-    def guarded(self, condition: SSAValue) -> Iterator[None]:
+    def guarded(self, condition: SSAValue) -> Generator[None]:
         self._guards.append(condition)
         yield
         self._guards.pop()
@@ -82,8 +84,8 @@ class NumpyPoints:
     def check_index(self, index: SSAValue, bound: Size) -> SSAValue:
         within = self.scalars.compare("lt", index, self.size(bound), unsigned=True)
         self.run()
-        wrong = self.values[index][~self.values[within]] if self.values[index].shape else ()
-        if len(wrong):
+        wrong = np.extract(~self.values[within], self.values[index])
+        if wrong.size:
             raise IndexOutOfRange("index out of range", got=int(wrong[0]), expected=f"[0, {bound.evaluate(self._env)})")
         return within
 

@@ -73,6 +73,15 @@ def identity_of(kind: str, dtype: DType) -> float | int:
             return 1 if dtype.is_bool else 255 if dtype.is_unsigned else -1
 
 
+def _sample(
+    kind: str, axes: tuple[int, ...], target: str | None, dtypes: tuple[DType, ...], values: str = "normal"
+) -> Sample:
+    """A reduction of [m, n, k]; PyTorch has no maximum or minimum over no elements."""
+    oracle = Oracle(target, (Arg(0), axes)) if target else None
+    minimum = dict.fromkeys("mnk", 1) if kind in ("max", "min") else {}
+    return Sample((("m", "n", "k"),), {"axes": axes, "kind": kind}, dtypes, {}, {0: values}, minimum, oracle)
+
+
 class Reduce(DhloOp, op="reduce"):
     """result[i…] = x combined over `axes`, which are dropped; `kind` is one of sum, prod, max, min, and, or.
 
@@ -80,18 +89,18 @@ class Reduce(DhloOp, op="reduce"):
     combinations is the schedule's. Kernels accumulate f16 and bf16 in f32 (`accumulator`) and round once at the end.
     """
 
-    DEFAULTS = {"axes": REQUIRED, "kind": "sum"}
+    DEFAULTS: ClassVar = {"axes": REQUIRED, "kind": "sum"}
     PLANNED = True
     SAMPLES = (
-        Sample((("m", "n"),), {"axes": (1,), "kind": "sum"}, dtypes=NUMERIC, values={0: "finite"}, oracle=Oracle("aten.sum.dim_IntList", (Arg(0), (1,)))),
-        Sample((("m", "n", "k"),), {"axes": (0, 2), "kind": "sum"}, dtypes=(F32, F64), values={0: "unit"}, oracle=Oracle("aten.sum.dim_IntList", (Arg(0), (0, 2)))),
-        Sample((("m", "n"),), {"axes": (1,), "kind": "prod"}, dtypes=(F32, F64, I64), values={0: "nonzero"}, oracle=Oracle("aten.prod.dim_int", (Arg(0), 1))),
-        Sample((("m", "n"),), {"axes": (1,), "kind": "max"}, dtypes=DTYPES, minimum={"n": 1}, oracle=Oracle("aten.amax.default", (Arg(0), (1,)))),
-        Sample((("m", "n"),), {"axes": (0, 1), "kind": "min"}, dtypes=DTYPES, minimum={"m": 1, "n": 1}, oracle=Oracle("aten.amin.default", (Arg(0), (0, 1)))),
-        Sample((("m", "n"),), {"axes": (1,), "kind": "and"}, dtypes=(BOOL,), oracle=Oracle("aten.all.dim", (Arg(0), 1))),
-        Sample((("m", "n"),), {"axes": (0,), "kind": "or"}, dtypes=(BOOL,), oracle=Oracle("aten.any.dim", (Arg(0), 0))),
-        Sample((("m", "n"),), {"axes": (0,), "kind": "and"}, dtypes=BITWISE),
-    )  # fmt: skip
+        _sample("sum", (1,), "aten.sum.dim_IntList", NUMERIC, values="finite"),
+        _sample("sum", (0, 2), "aten.sum.dim_IntList", (F32, F64), values="unit"),
+        _sample("prod", (1, 2), None, (F32, F64, I64), values="nonzero"),
+        _sample("max", (1,), "aten.amax.default", DTYPES),
+        _sample("min", (0, 1), "aten.amin.default", DTYPES),
+        _sample("and", (1, 2), "aten.all.dims", (BOOL,)),
+        _sample("or", (0,), "aten.any.dims", (BOOL,)),
+        _sample("and", (0,), None, BITWISE),
+    )
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
@@ -106,7 +115,7 @@ class Reduce(DhloOp, op="reduce"):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        return self.attribute("axes")
+        return self.integers("axes")
 
     @property
     def kind(self) -> str:
@@ -144,7 +153,10 @@ class Reduce(DhloOp, op="reduce"):
     def over_nothing(self, builder: Builder, facts: Facts) -> Simplified:
         return self.operands[0] if not self.axes else None
 
-    @law("reduce over an axis of size 0 -> identity", example=lambda g: g(Reduce, g.input("m", 0), axes=(1,), kind="prod"))
+    @law(
+        "reduce over an axis of size 0 -> identity",
+        example=lambda g: g(Reduce, g.input("m", 0), axes=(1,), kind="prod"),
+    )
     def over_empty_axis(self, builder: Builder, facts: Facts) -> Simplified:
         extent = numel([self.operand_sizes()[axis] for axis in self.axes])
         if facts.simplify(extent) != Size.const(0):
@@ -171,7 +183,7 @@ class ArgExtremum(DhloOp, ABC):
     Over no elements the value is the largest i64: a front end whose framework raises an error puts a guard before the op.
     """
 
-    DEFAULTS = {"axis": REQUIRED}
+    DEFAULTS: ClassVar = {"axis": REQUIRED}
     KIND: ClassVar[str]
 
     @classmethod
@@ -181,13 +193,13 @@ class ArgExtremum(DhloOp, ABC):
         return [tensor(I64, without(sizes_of(operand), (axis,)))]
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
-        x, axis = widened(operands[0]), self.attribute("axis")
+        x, axis = widened(operands[0]), self.integer("axis")
         if x.shape[axis] == 0:
             return [np.full(np.delete(x.shape, axis), highest(I64), np.int64)]
-        return [(np.argmax if self.KIND == "max" else np.argmin)(x, axis)]
+        return [np.asarray((np.argmax if self.KIND == "max" else np.argmin)(x, axis), np.int64)]
 
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
-        x, axis, sizes = self.operands[0], self.attribute("axis"), self.operand_sizes()
+        x, axis, sizes = self.operands[0], self.integer("axis"), self.operand_sizes()
         extreme = spread(rewriter, Reduce.emit(rewriter, x, axes=(axis,), kind=self.KIND), (axis,), sizes)
         found = Compare.emit(rewriter, x, extreme, direction="eq")
         if self.operand_dtype().is_float:
@@ -239,7 +251,7 @@ def emit_in_f32(builder: Builder, x: SSAValue) -> SSAValue:
 class Mean(DhloOp, op="mean"):
     """result[i…] = (Σ x) / count over `axes`, which are dropped; NaN over no elements. Floats only; f16 and bf16 in f32."""
 
-    DEFAULTS = {"axes": REQUIRED}
+    DEFAULTS: ClassVar = {"axes": REQUIRED}
     SAMPLES = (
         Sample((("m", "n", 3),), {"axes": (1, 2)}, oracle=Oracle("aten.mean.dim", (Arg(0), (1, 2)))),
         Sample((("m", 5),), {"axes": (1,)}, dtypes=(F32,), oracle=Oracle("aten.mean.dim", (Arg(0), (1,)))),
@@ -254,14 +266,16 @@ class Mean(DhloOp, op="mean"):
         return [tensor(dtype_of(operand), without(sizes_of(operand), attributes["axes"]))]
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
-        x, axes = widened(operands[0]), self.attribute("axes")
+        x, axes = widened(operands[0]), self.integers("axes")
         count = int(np.prod([x.shape[axis] for axis in axes]))
         with np.errstate(all="ignore"):
             return [rounded(x.sum(axis=axes) / np.float64(count), self.result_dtype)]
 
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
-        mean = emit_mean(rewriter, emit_in_f32(rewriter, self.operands[0]), self.attribute("axes"))
-        return [mean if dtype_of(mean.type) == self.result_dtype else Convert.emit(rewriter, mean, dtype=self.result_dtype)]
+        mean = emit_mean(rewriter, emit_in_f32(rewriter, self.operands[0]), self.integers("axes"))
+        return [
+            mean if dtype_of(mean.type) == self.result_dtype else Convert.emit(rewriter, mean, dtype=self.result_dtype)
+        ]
 
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from anyshape.symbolic import Size, SizeLike
@@ -24,7 +25,7 @@ def reshape_groups(source: Sequence[SizeLike], target: Sequence[SizeLike]) -> li
     cuts = _cuts([sources[axis] for axis in kept_source], [targets[axis] for axis in kept_target])
     groups: list[AxisGroup] = [((axis,), ()) for axis in range(len(sources)) if axis not in kept_source]
     groups += [((), (axis,)) for axis in range(len(targets)) if axis not in kept_target]
-    for (i, j), (next_i, next_j) in zip(cuts, cuts[1:], strict=False):
+    for (i, j), (next_i, next_j) in pairwise(cuts):
         groups.append((tuple(kept_source[i:next_i]), tuple(kept_target[j:next_j])))
     return sorted(groups, key=_order)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from xdsl.dialects import func
@@ -50,7 +51,7 @@ def _symbols(op: DhloOp) -> tuple[str, ...]:
     found = set(symbols_of(operand.type for operand in op.operands))
     for value in op.attribute_values.values():
         if isinstance(value, tuple):
-            found.update(*(size.symbols for size in value if isinstance(size, Size)))
+            found.update(*(size.symbols for size in cast("tuple[object, ...]", value) if isinstance(size, Size)))
     return tuple(sorted(found))
 
 
@@ -63,9 +64,7 @@ def sample_environments(symbols: Sequence[str], sample: Sample, values: Sequence
     return environments
 
 
-def sample_inputs(
-    function: func.FuncOp, sample: Sample, env: Environment, rng: np.random.Generator
-) -> list[Array]:
+def sample_inputs(function: func.FuncOp, sample: Sample, env: Environment, rng: np.random.Generator) -> list[Array]:
     """Arrays for the arguments of a `sample_function` at these sizes: the op's operands first."""
     arrays: list[Array] = []
     for index, argument in enumerate(function.args):

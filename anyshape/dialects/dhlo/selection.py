@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, Elementwise, Environment, Oracle, Sample, same_dtype, same_sizes
+from anyshape.dialects.dhlo.base import (
+    REQUIRED,
+    Arg,
+    Array,
+    DhloOp,
+    Elementwise,
+    Environment,
+    Oracle,
+    Sample,
+    same_dtype,
+    same_sizes,
+)
 from anyshape.dialects.dhlo.constant import Constant, constant_value
 from anyshape.dialects.dhlo.elementwise import NUMERIC, is_numeric, rounded, widened
 from anyshape.dialects.dhlo.laws import Simplified, law
@@ -29,11 +40,22 @@ _COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 
 
+_MOVING = {f"dhlo.{name}" for name in ("broadcast_in_dim", "reshape", "transpose", "slice")}
+
+
+def _is_moved_iota(value: SSAValue) -> bool:
+    """Whether every element of `value` is an element of an iota."""
+    op = value.owner
+    while isinstance(op, DhloOp) and op.name in _MOVING:
+        op = op.operands[0].owner
+    return isinstance(op, DhloOp) and op.name == "dhlo.iota"
+
+
 class Compare(Elementwise, op="compare"):
     """result = lhs ∘ rhs as bool; `direction` is one of eq, ne, lt, le, gt, ge. With NaN only `ne` is true."""
 
     ARITY = 2
-    DEFAULTS = {"direction": REQUIRED}
+    DEFAULTS: ClassVar = {"direction": REQUIRED}
     SAMPLES = tuple(
         Sample(
             (("m", "n"), ("m", "n")),
@@ -51,7 +73,9 @@ class Compare(Elementwise, op="compare"):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
         if attributes["direction"] not in _COMPARISONS:
-            raise VerifyException(f'{cls.name}: direction is "{attributes["direction"]}", expected one of {list(_COMPARISONS)}')
+            raise VerifyException(
+                f'{cls.name}: direction is "{attributes["direction"]}", expected one of {list(_COMPARISONS)}'
+            )
         return super().infer(operands, attributes)
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
@@ -62,14 +86,16 @@ class Compare(Elementwise, op="compare"):
         return scalars.compare(self.attribute("direction"), *operands, unsigned=self.operand_dtype().is_unsigned)
 
     @law(
-        "iota >= 0 -> true; iota < 0 -> false",
+        "iota >= 0 -> true; iota < 0 -> false; also where the iota's elements were moved or repeated",
         example=lambda g: g(Compare, g.iota(0, "m"), g.full(0, "m", dtype=I64), direction="ge"),
     )
     def iota_is_nonnegative(self, builder: Builder, facts: Facts) -> Simplified:
-        from_iota = getattr(self.operands[0].owner, "name", "") == "dhlo.iota"
-        how = self.attribute("direction")
-        # A narrow iota may wrap below 0.
-        if not from_iota or self.operand_dtype() != I64 or how not in ("ge", "lt") or constant_value(self.operands[1]) != 0:
+        how, dtype = self.attribute("direction"), self.operand_dtype()
+        if (
+            how not in ("ge", "lt") or dtype != I64 or constant_value(self.operands[1]) != 0
+        ):  # a narrow iota may wrap below 0
+            return None
+        if not _is_moved_iota(self.operands[0]):
             return None
         return Constant.emit(builder, value=how == "ge", dtype=BOOL, sizes=self.result_sizes)
 
@@ -80,7 +106,9 @@ class Compare(Elementwise, op="compare"):
     def same(self, builder: Builder, facts: Facts) -> Simplified:
         if self.operands[0] is not self.operands[1] or self.operand_dtype().is_float:
             return None
-        return Constant.emit(builder, value=self.attribute("direction") in ("eq", "le", "ge"), dtype=BOOL, sizes=self.result_sizes)
+        return Constant.emit(
+            builder, value=self.attribute("direction") in ("eq", "le", "ge"), dtype=BOOL, sizes=self.result_sizes
+        )
 
 
 class Select(Elementwise, op="select", aten=["aten.where.self"]):
@@ -170,9 +198,15 @@ class Convert(Elementwise, op="convert"):
     narrower integer wraps; anything → bool is x ≠ 0, NaN included.
     """
 
-    DEFAULTS = {"dtype": REQUIRED}
+    DEFAULTS: ClassVar = {"dtype": REQUIRED}
     SAMPLES = tuple(
-        Sample((("m", "n"),), {"dtype": target}, dtypes=DTYPES, values={0: "finite"}, oracle=Oracle("aten.to.dtype", (Arg(0), target)))
+        Sample(
+            (("m", "n"),),
+            {"dtype": target},
+            dtypes=DTYPES,
+            values={0: "finite"},
+            oracle=Oracle("aten.to.dtype", (Arg(0), target)),
+        )
         for target in DTYPES
     )
 
@@ -194,7 +228,8 @@ class Convert(Elementwise, op="convert"):
         return [rounded(x, target)]
 
     def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
-        return scalars.convert(*operands, self.operand_dtype(), self.result_dtype)
+        (x,) = operands
+        return scalars.convert(x, self.operand_dtype(), self.result_dtype)
 
     @law("convert to the same dtype -> x", example=lambda g: g(Convert, g.input("m"), dtype=F32))
     def same(self, builder: Builder, facts: Facts) -> Simplified:

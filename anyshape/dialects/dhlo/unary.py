@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.builder import Builder
@@ -161,7 +161,7 @@ class Gelu(FloatUnary, op="gelu"):
     `approximate`: "none": x/2 · (1 + erf(x/√2)); "tanh": x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³))).
     """
 
-    DEFAULTS = {"approximate": "none"}
+    DEFAULTS: ClassVar = {"approximate": "none"}
     SAMPLES = (
         *unary_samples("aten.gelu.default"),
         *unary_samples("aten.gelu.default", attributes={"approximate": "tanh"}, keywords={"approximate": "tanh"}),
@@ -170,7 +170,9 @@ class Gelu(FloatUnary, op="gelu"):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
         if attributes["approximate"] not in ("none", "tanh"):
-            raise VerifyException(f'{cls.name}: approximate is "{attributes["approximate"]}", expected "none" or "tanh"')
+            raise VerifyException(
+                f'{cls.name}: approximate is "{attributes["approximate"]}", expected "none" or "tanh"'
+            )
         return super().infer(operands, attributes)
 
     def numpy_function(self, x: Array) -> Array:

@@ -123,7 +123,7 @@ class _Call:
             output = self.outputs[op.index.value.data] = self._poisoned(op.result)
             self._memory[op.result] = output.reshape(-1)
         elif isinstance(op, ViewOp):
-            self._memory[op.result] = self._memory[op.source]
+            self._memory[op.result] = self._memory[op.source][op.offset.data[0].evaluate(self._symbols) :]
         elif isinstance(op, LaunchOp):
             self._launch(op)
 

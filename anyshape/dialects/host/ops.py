@@ -9,7 +9,7 @@
 | `constant` | a buffer from the program's constant table |
 | `allocate` | an arena buffer; it lives from its first to its last use |
 | `output i` | a buffer that the caller allocates for result i |
-| `view` | the same memory with other sizes |
+| `view` | the same memory, or a part of it, with other sizes and strides |
 | `launch @k` | runs a kernel over its points |
 | `return` | ends the call |
 
@@ -200,15 +200,16 @@ class OutputOp(IRDLOperation):
 
 @irdl_op_definition
 class ViewOp(IRDLOperation):
-    """The same dense memory with other sizes of the same product."""
+    """The same memory from element `offset` on, with other sizes and strides."""
 
     name = "host.view"
     source = operand_def(BufferType)
+    offset = prop_def(DimsAttr)
     result = result_def(BufferType)
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+    assembly_format = "$source `from` $offset attr-dict `:` type($source) `->` type($result)"
 
-    def __init__(self, source: SSAValue, type: BufferType) -> None:
-        super().__init__(operands=[source], result_types=[type])
+    def __init__(self, source: SSAValue, type: BufferType, offset: SizeLike = 0) -> None:
+        super().__init__(operands=[source], properties={"offset": dims_attr([offset])}, result_types=[type])
 
 
 @irdl_op_definition

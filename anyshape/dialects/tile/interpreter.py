@@ -155,7 +155,9 @@ class _Run:
         assert isinstance(last, YieldOp)
         yields = [np.broadcast_to(self.value(value, len(inner)), inner) for value in last.values]
         if isinstance(op, DotOp):
-            product = yields[0].astype(np.float64) * yields[1] if yields[0].dtype.kind not in "iu" else yields[0] * yields[1]
+            product = (
+                yields[0].astype(np.float64) * yields[1] if yields[0].dtype.kind not in "iu" else yields[0] * yields[1]
+            )
             self.values[op.result] = reduce_last("sum", product).astype(yields[0].dtype)
             return
         for kind, value, result in zip(op.kind_names, yields, op.results, strict=True):
@@ -179,7 +181,9 @@ class _Run:
                 expected=f"0 <= element < {memory.shape[-1]}",
             )  # fmt: skip
         # The point that owns a scratch comes first.
-        owners = (np.arange(shape[axis]).reshape((-1,) + (1,) * (len(shape) - axis - 1)) for axis in range(memory.ndim - 1))
+        owners = (
+            np.arange(shape[axis]).reshape((-1,) + (1,) * (len(shape) - axis - 1)) for axis in range(memory.ndim - 1)
+        )
         return (*owners, flat)
 
     def _load(self, op: LoadOp, shape: Shape) -> Array:
@@ -230,7 +234,7 @@ class _Run:
             rhs = self._whole(op.rhs, [*batch, k, n])
         else:
             panels = self._whole(op.rhs, [-(-n // op.PANEL), k, op.PANEL])
-            rhs = panels.transpose(1, 0, 2).reshape(k, -1)[:, :n]
+            rhs = panels.transpose(1, 0, 2).reshape(k, -(-n // op.PANEL) * op.PANEL)[:, :n]
         wide = np.int64 if lhs.dtype.kind in "iu" else np.float64
         block, shape = op.epilogue.block, (*batch, m, n)
         for axis, index in enumerate(block.args[:-1]):
@@ -240,7 +244,9 @@ class _Run:
         last = block.last_op
         assert isinstance(last, YieldOp)
         flat = self._flat(op.out, block.args[:-1], len(shape))
-        self.memory[op.out][np.broadcast_to(flat, shape)] = np.broadcast_to(self.value(last.values[0], len(shape)), shape)
+        self.memory[op.out][np.broadcast_to(flat, shape)] = np.broadcast_to(
+            self.value(last.values[0], len(shape)), shape
+        )
 
     def _attend(self, op: AttendOp) -> None:
         b, h, hk, s, t, d, e = (self.size(extent) for extent in op.extents.data)
@@ -270,7 +276,7 @@ class _Run:
 def reduce_last(kind: str, values: Array) -> Array:
     """The last axis folded by one of `KINDS`; over no points the identity. Bools: sum, max are disjunctions, prod, min conjunctions."""
     if values.dtype.kind == "b":
-        return values.any(axis=-1) if kind in ("sum", "max", "or") else values.all(axis=-1)
+        return np.asarray(values.any(axis=-1) if kind in ("sum", "max", "or") else values.all(axis=-1))
     integer = values.dtype.kind == "i"
     wide: Any = values if integer else values.astype(np.float64)
     limits = np.iinfo(values.dtype) if integer else None

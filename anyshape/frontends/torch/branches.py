@@ -7,20 +7,19 @@ recorded here, and answered for sizes 0 and 1 by `probes`.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import sympy
 import torch
+from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-_TORCH = Path(torch.__file__).parent
-_LAYERS = str(_TORCH / "nn")
+_TORCH = str(Path(torch.__file__).parent)
+_LAYERS = str(Path(torch.__file__).parent / "nn")
 
 
 @dataclass(frozen=True)
@@ -31,38 +30,59 @@ class Branch:
     location: str
 
 
+@dataclass
+class Record:
+    """What was seen of one export: the model's branches, and the example's size behind each symbol that was asked for."""
+
+    branches: list[Branch] = field(default_factory=list[Branch])
+    examples: dict[str, int] = field(default_factory=dict[str, int])
+
+
 @contextmanager
-def record_branches() -> Iterator[list[Branch]]:
-    """Gives a list that fills with the branches of the model that is exported inside."""
-    branches: list[Branch] = []
+def record_branches(record: Record) -> Generator[None]:
+    """Fills `record` while a model is exported inside."""
     evaluate = ShapeEnv.evaluate_expr
+    # PyTorch names guards by the innermost frame outside these files, which must not be the function below.
+    uninteresting = symbolic_shapes.uninteresting_files() | {__file__}
 
     def recording(env: ShapeEnv, expression: Any, *args: Any, **kwargs: Any) -> Any:
+        for symbol in getattr(expression, "free_symbols", ()):
+            if symbol in env.backed_var_to_val:
+                record.examples[str(symbol)] = int(env.backed_var_to_val[symbol])
         result = evaluate(env, expression, *args, **kwargs)
         if getattr(expression, "is_Relational", False):
-            location = _asking_line()
+            location = _asking_line(env)
             if location is not None:
-                branches.append(Branch(expression if result else sympy.Not(expression), location))
+                record.branches.append(Branch(expression if result else sympy.Not(expression), location))
         return result
 
-    with mock.patch.object(ShapeEnv, "evaluate_expr", recording):
-        yield branches
+    with (
+        _replaced(ShapeEnv, "evaluate_expr", recording),
+        _replaced(symbolic_shapes, "uninteresting_files", lambda: uninteresting),
+    ):
+        yield
 
 
-def _asking_line() -> str | None:
+@contextmanager
+def _replaced(owner: object, name: str, value: object) -> Generator[None]:
+    """Another value for an attribute, while inside: PyTorch has no hook for these questions."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def in_model(file: str) -> bool:
+    """Whether a source file is the model's: outside PyTorch, or one of its layers."""
+    return not file.startswith(_TORCH) or file.startswith(_LAYERS)
+
+
+def _asking_line(env: ShapeEnv) -> str | None:
     """The line that turned a symbolic condition into a bool; None when it is in PyTorch and outside its layers."""
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(str(_TORCH)) or file.startswith(_LAYERS):
-            return f"{file}:{frame.f_lineno}"
-        if not _is_symbolic_machinery(file):
-            return None
-        frame = frame.f_back
-    return None
-
-
-def _is_symbolic_machinery(file: str) -> bool:
-    """Files between a `bool()` or `int()` of a symbolic value and the question to the shape environment."""
-    inside = file.removeprefix(str(_TORCH))
-    return inside in ("/__init__.py", "/utils/_stats.py") or inside.startswith(("/fx/experimental/", "/_logging/"))
+    frame = env._get_user_frame()  # pyright: ignore[reportPrivateUsage]
+    if frame is None:
+        return None
+    file = frame.f_code.co_filename
+    return f"{file}:{frame.f_lineno}" if in_model(file) else None

@@ -1,5 +1,8 @@
 """The state of one lowering: where ops are inserted, what is known of sizes, and the steps that many ops share."""
 
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -20,6 +23,7 @@ from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.frontends.torch.dtypes import dtype_of_torch
 from anyshape.frontends.torch.locations import location_of
 from anyshape.frontends.torch.sizes import SizeNames
+from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Facts, Relation, Size, SizeLike, broadcast_size
 
 Value: TypeAlias = Any
@@ -29,10 +33,6 @@ Value: TypeAlias = Any
 def axis_of(axis: int, rank: int) -> int:
     """A PyTorch axis, which may be negative, counted from 0; a scalar counts as having one axis."""
     return axis % max(rank, 1)
-
-
-class Unsupported(Exception):
-    """Raised by a lowering that cannot take this use of its op; the text says why."""
 
 
 class GraphBuilder:
@@ -75,7 +75,7 @@ class GraphBuilder:
 
     def promoted_dtype(self) -> DType:
         """The dtype to which PyTorch promotes the operands of the node, where its result is of another (a comparison)."""
-        metas = [argument.meta.get("val") if isinstance(argument, fx.Node) else argument for argument in self.node.args]
+        metas = [_value_or_example(argument) for argument in self.node.args]
         operands = [meta for meta in metas if isinstance(meta, torch.Tensor | int | float | bool)]
         _, dtype = elementwise_dtypes(*operands, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
         return dtype_of_torch(dtype)
@@ -150,8 +150,16 @@ class GraphBuilder:
         if isinstance(value, Size):
             return self.convert(self.emit(SizeOf, size=value), dtype)
         if not isinstance(value, int | float | bool):
-            raise Unsupported(f"{value!r} cannot be an element of a tensor")
+            raise Unsupported(f"{value} of type {type(value).__name__} cannot be an element of a tensor")
         return self.constant(value, dtype, sizes)
+
+    def is_result(self, value: Value) -> bool:
+        """Whether a value has the dtype and the sizes of the node's result."""
+        return (
+            isinstance(value, SSAValue)
+            and dtype_of(value.type) == self.result_dtype
+            and sizes_of(value.type) == self.result_sizes
+        )
 
     # -- facts ------------------------------------------------------------------------------------------------------
 
@@ -163,6 +171,13 @@ class GraphBuilder:
         if proved is None:
             self.facts.assume(relation)
 
+
+def _value_or_example(argument: Any) -> Any:
+    """What decides the promotion of an argument: a tensor, or any number of its kind."""
+    value = argument.meta.get("val") if isinstance(argument, fx.Node) else argument
+    if isinstance(value, torch.SymInt):
+        return 1
+    return 1.0 if isinstance(value, torch.SymFloat) else value
 
 
 Lowering: TypeAlias = Callable[..., Value]

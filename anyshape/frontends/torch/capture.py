@@ -1,11 +1,14 @@
 """A module as one ATen graph that holds at every size the model allows."""
 
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +19,7 @@ from torch.export.dynamic_shapes import ShapesCollection
 from torch.fx.experimental import _config as symbolic_config
 from torch.utils import _pytree as pytree
 
-from anyshape.frontends.torch.branches import Branch, record_branches
+from anyshape.frontends.torch.branches import Branch, Record, record_branches
 from anyshape.frontends.torch.examples import Substitution, initial_substitution, path_name, substitute
 from anyshape.support.errors import ExportError
 
@@ -34,7 +37,10 @@ KEPT = (
 )
 """Overloads that have a `dhlo` op of their own, and so are not decomposed."""
 
-_MAX_ATTEMPTS = 12
+_SYMBOL = re.compile(r"\bs\d+\b")
+
+_MESSAGE_LENGTH = 400
+"""What of an error's text is read for sizes; further on there are line numbers and graphs."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,14 @@ class Capture:
     Attributes:
         program: the graph after decomposition.
         examples: flattened example inputs that it was traced with.
+        structure: how `(args, kwargs)` flatten to them.
         branches: conditions on sizes that the model's own Python code asked for, with the answers it was given.
         seconds: wall time of export and decomposition.
     """
 
     program: ExportedProgram
     examples: tuple[Any, ...]
+    structure: pytree.TreeSpec
     branches: tuple[Branch, ...]
     seconds: float
 
@@ -64,15 +72,17 @@ def capture(
         exported, examples, branches = _export_all_sizes(module, leaves, structure)
     else:
         examples = leaves
+        record = Record()
         try:
-            with record_branches() as branches:
+            with record_branches(record):
                 exported = _export(module, args, kwargs, dynamic_shapes)
+            branches = record.branches
         except Exception as error:
-            raise _export_error(error, None) from error
+            raise _export_error(error, _small_axes(leaves, structure)) from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = exported.run_decompositions(_decompositions())
-    return Capture(program, tuple(examples), tuple(branches), time.perf_counter() - begin)
+    return Capture(program, tuple(examples), structure, tuple(branches), time.perf_counter() - begin)
 
 
 def _decompositions() -> dict[Any, Any]:
@@ -99,47 +109,60 @@ def _export(
 def _export_all_sizes(
     module: nn.Module, leaves: list[Any], structure: pytree.TreeSpec
 ) -> tuple[ExportedProgram, list[Any], list[Branch]]:
-    """Export with every axis dynamic that the model allows, with substitutes for sizes 0 and 1."""
-    substitution = initial_substitution(leaves)
+    """Export with every axis dynamic that the model allows, with substitutes for sizes 0 and 1.
+
+    The last resort treats sizes as if they might be 0 or 1. A few models trace only so; many do not, because it asks for facts that
+    they do not state. The error of the first try is the one worth reporting.
+    """
+    substitution: Substitution | None = initial_substitution(leaves)
+    examples = leaves
     first_error: Exception | None = None
-    for _ in range(_MAX_ATTEMPTS):
+    attempts = 2 * len(substitution.sizes()) + 2
+    while substitution is not None and attempts > 0:
+        attempts -= 1
         examples = substitute(leaves, substitution.sizes())
+        record = Record()
         try:
-            exported, branches = _export_dynamic(module, examples, structure)
-            return exported, examples, branches
+            return _export_dynamic(module, examples, structure, record), examples, record.branches
         except Exception as error:
             first_error = first_error or error
-            refined = substitution.refine(str(error))
-            if refined is None:
-                break
-            substitution = refined
-    assert first_error is not None
-    raise _export_error(first_error, _small_axes(leaves, structure)) from first_error
+            substitution = substitution.refine(_with_sizes(str(error)[:_MESSAGE_LENGTH], record))
+    record = Record()
+    try:
+        with symbolic_config.patch(backed_size_oblivious=True):  # pyright: ignore[reportAttributeAccessIssue]
+            return _export_dynamic(module, examples, structure, record), examples, record.branches
+    except Exception:
+        raise _export_error(first_error, _small_axes(leaves, structure)) from first_error
+
+
+def _with_sizes(message: str, record: Record) -> str:
+    """The message with the example's size in place of every symbol."""
+    return _SYMBOL.sub(lambda match: str(record.examples.get(match[0], match[0])), message)
+
+
+class _Call(nn.Module):
+    """A call of a module with a tuple and a dict: export does not take sizes for the arguments in `**keywords`."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.module(*args, **kwargs)
 
 
 def _export_dynamic(
-    module: nn.Module, examples: list[Any], structure: pytree.TreeSpec
-) -> tuple[ExportedProgram, list[Branch]]:
-    """One export with `Dim.AUTO` on every axis; the second try treats sizes as if they might be 0 or 1.
-
-    Most models trace only without that option (it asks for facts that they do not state), some only with it; the error of the
-    first try is the one worth reporting.
-    """
-    args, kwargs = pytree.tree_unflatten(examples, structure)
+    module: nn.Module, examples: list[Any], structure: pytree.TreeSpec, record: Record
+) -> ExportedProgram:
+    """One export with `Dim.AUTO` on every axis: PyTorch finds the relations and the axes that are fixed."""
+    call, arguments = _Call(module), pytree.tree_unflatten(examples, structure)
     shapes = ShapesCollection()
     for leaf in examples:
         if isinstance(leaf, torch.Tensor) and leaf.dim() > 0:
             shapes[leaf] = dict.fromkeys(range(leaf.dim()), Dim.AUTO)
-    dynamic_shapes = shapes.dynamic_shapes(module, args, kwargs)
-    first_error: Exception | None = None
-    for option in (nullcontext(), symbolic_config.patch(backed_size_oblivious=True)):
-        try:
-            with option, record_branches() as branches:
-                return _export(module, args, kwargs, dynamic_shapes), branches
-        except Exception as error:
-            first_error = first_error or error
-    assert first_error is not None
-    raise first_error
+    dynamic_shapes = shapes.dynamic_shapes(call, arguments)
+    with record_branches(record):
+        return _export(call, arguments, {}, dynamic_shapes)
 
 
 def _small_axes(leaves: Sequence[Any], structure: pytree.TreeSpec) -> str | None:
@@ -155,10 +178,10 @@ def _small_axes(leaves: Sequence[Any], structure: pytree.TreeSpec) -> str | None
     return "\n".join(lines) or None
 
 
-def _export_error(error: Exception, small_axes: str | None) -> ExportError:
+def _export_error(error: Exception | None, small_axes: str | None) -> ExportError:
     remedy = "see the message of torch.export above; its cause is chained to this error"
     if small_axes is not None:
-        remedy = "pass example inputs in which these axes have a size of 2 or more"
+        remedy = "pass example inputs in which these axes have a size of 2 or more, or leave them static"
     return ExportError(
         "torch.export could not hand over the model as a graph",
         where=small_axes,
@@ -167,4 +190,4 @@ def _export_error(error: Exception, small_axes: str | None) -> ExportError:
     )
 
 
-__all__ = ["Capture", "DynamicShapes", "Substitution", "capture"]
+__all__ = ["Capture", "DynamicShapes", "capture"]

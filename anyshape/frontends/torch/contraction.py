@@ -7,10 +7,12 @@ from math import prod, sqrt
 
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo import Add, Attention, DotGeneral, Multiply
+from anyshape.dialects.dhlo import Add, Attention, DotGeneral, Multiply, Rsqrt
+from anyshape.dialects.dtypes import F64
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
-from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value, lowers
+from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
 from anyshape.frontends.torch.movement import sliced, transposed
+from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
 
@@ -120,13 +122,9 @@ def lower_attention(
     """softmax(scale · q · kᵀ + mask) · v; with `enable_gqa`, each head of k and v serves several of q"""
     if dropout_p != 0:
         raise Unsupported("attention with dropout is random; call module.eval()")
-    width = sizes_of(query.type)[-1]
-    if scale is None:
-        if not width.is_constant:
-            raise Unsupported(f"the scale 1/sqrt({width}) depends on a size")
-        scale = 1.0 / sqrt(width.value)
-    if not isinstance(scale, int | float):
-        raise Unsupported(f"the scale {scale!r} is no constant")
+    key = _resized(builder, key, -1, sizes_of(query.type)[-1])
+    value = _resized(builder, value, -2, sizes_of(key.type)[-2])
+    query, factor = _scaled_query(builder, query, scale)
     batch = builder.common_sizes(*(sizes_of(x.type)[:-3] for x in (query, key, value)))
     heads = [Size.const(1) if rank_of(x.type) < 3 else sizes_of(x.type)[-3] for x in (query, key, value)]
     if not enable_gqa:
@@ -139,8 +137,28 @@ def lower_attention(
         dtype = dtype_of(attn_mask.type)
         mask = attn_mask if dtype.is_bool else builder.convert(attn_mask, dtype_of(query.type))
         operands.append(_mask_of_four_axes(builder, mask, batch))
-    result = builder.emit(Attention, *operands, scale=float(scale), causal=bool(is_causal))
+    result = builder.emit(Attention, *operands, scale=factor, causal=bool(is_causal))
     return builder.reshape(result, builder.result_sizes)
+
+
+def _resized(builder: GraphBuilder, x: SSAValue, axis: int, size: Size) -> SSAValue:
+    """x, one axis of which must have this size: export asks no such question of attention, so the program does."""
+    sizes = list(sizes_of(x.type))
+    builder.require(size.eq(sizes[axis]), "attention")
+    sizes[axis] = size
+    return builder.reshape(x, sizes)
+
+
+def _scaled_query(builder: GraphBuilder, query: SSAValue, scale: Value) -> tuple[SSAValue, float]:
+    """The query and the constant scale, 1/sqrt(d) by default; a scale that depends on sizes is multiplied into the query."""
+    width = sizes_of(query.type)[-1]
+    if isinstance(scale, int | float):
+        return query, float(scale)
+    if scale is None and width.is_constant and width.value > 0:
+        return query, 1.0 / sqrt(width.value)
+    if scale is None:
+        scale = builder.emit(Rsqrt, builder.operand(width, F64))
+    return times(builder, query, scale), 1.0
 
 
 def _four_axes(builder: GraphBuilder, x: SSAValue) -> SSAValue:
@@ -195,7 +213,9 @@ def lower_convolution(
     depth = channels * prod(kernel)
     rows = builder.reshape(transposed(builder, windows, order), (batch, *counts, depth))
     filters = sizes_of(weight.type)[0]
-    result = product(builder, rows, builder.reshape(weight, (filters, numel(sizes_of(weight.type)[1:]))), (spatial + 1, 1))
+    result = product(
+        builder, rows, builder.reshape(weight, (filters, numel(sizes_of(weight.type)[1:]))), (spatial + 1, 1)
+    )
     return transposed(builder, plus(builder, result, bias), (0, spatial + 1, *range(1, spatial + 1)))
 
 

@@ -9,7 +9,8 @@ from xdsl.ir import SSAValue
 from anyshape.dialects.dhlo import Add, Compare, Iota, Multiply, Select
 from anyshape.dialects.dtypes import I64, DType
 from anyshape.dialects.sizes import dtype_of, sizes_of
-from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value, lowers
+from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
+from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
 

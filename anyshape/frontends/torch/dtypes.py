@@ -1,5 +1,8 @@
 """PyTorch dtypes as `DType`, and tensors as numpy arrays without a copy."""
 
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping

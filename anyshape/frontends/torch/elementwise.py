@@ -13,6 +13,7 @@ from anyshape.dialects.dhlo import (
     Clamp,
     Compare,
     Divide,
+    ExponentialMinusOne,
     FloorDivide,
     Gelu,
     IsFinite,
@@ -35,8 +36,9 @@ from anyshape.dialects.dhlo import (
 from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dtypes import BOOL, DType
 from anyshape.dialects.sizes import dtype_of, sizes_of
-from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value, lowers
+from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
 from anyshape.frontends.torch.dtypes import dtype_of_torch
+from anyshape.frontends.torch.unsupported import Unsupported
 
 
 def operands(builder: GraphBuilder, values: Sequence[Value], dtype: DType) -> list[SSAValue]:
@@ -50,22 +52,22 @@ def binary(builder: GraphBuilder, kind: type[DhloOp], lhs: Value, rhs: Value) ->
     return builder.emit(kind, *operands(builder, (lhs, rhs), builder.result_dtype))
 
 
-def _is_one(value: Value) -> bool:
-    return isinstance(value, int | float) and value == 1
+def _is_number(value: Value, number: int) -> bool:
+    return isinstance(value, int | float) and value == number
 
 
 @lowers("aten.add.Tensor", "aten.add.Scalar")
 def lower_add(builder: GraphBuilder, lhs: Value, rhs: Value, alpha: Value = 1) -> SSAValue:
     """lhs + alpha·rhs; an integer 0 adds nothing"""
-    if isinstance(lhs, SSAValue) and dtype_of(lhs.type) == builder.result_dtype and isinstance(rhs, int) and rhs == 0:
+    if _is_number(rhs, 0) and not builder.result_dtype.is_float and builder.is_result(lhs):
         return lhs
-    return binary(builder, Add, lhs, rhs if _is_one(alpha) else binary(builder, Multiply, rhs, alpha))
+    return binary(builder, Add, lhs, rhs if _is_number(alpha, 1) else binary(builder, Multiply, rhs, alpha))
 
 
 @lowers("aten.sub.Tensor", "aten.sub.Scalar")
 def lower_sub(builder: GraphBuilder, lhs: Value, rhs: Value, alpha: Value = 1) -> SSAValue:
     """lhs − alpha·rhs"""
-    return binary(builder, Subtract, lhs, rhs if _is_one(alpha) else binary(builder, Multiply, rhs, alpha))
+    return binary(builder, Subtract, lhs, rhs if _is_number(alpha, 1) else binary(builder, Multiply, rhs, alpha))
 
 
 @lowers("aten.rsub.Scalar", "aten.rsub.Tensor")
@@ -127,8 +129,8 @@ def lower_clamp(builder: GraphBuilder, x: Value, low: Value = None, high: Value 
 def lower_pow(builder: GraphBuilder, base: Value, exponent: Value) -> SSAValue:
     """base ^ exponent; small exponents are products and roots, as ATen computes them"""
     dtype = builder.result_dtype
-    if isinstance(exponent, int | float) and isinstance(base, SSAValue):
-        x = builder.convert(base, dtype)
+    if isinstance(exponent, int | float) and not isinstance(base, int | float):
+        x = builder.operand(base, dtype)
         if exponent == 1:
             return x
         if exponent == 2:
@@ -157,6 +159,23 @@ def lower_leaky_relu(builder: GraphBuilder, x: SSAValue, negative_slope: float =
     """x where x > 0, else negative_slope·x"""
     positive = _compare(builder, "gt", x, 0, dtype_of(x.type))
     return builder.emit(Select, positive, x, binary(builder, Multiply, x, negative_slope))
+
+
+@lowers("aten.elu.default")
+def lower_elu(
+    builder: GraphBuilder, x: SSAValue, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
+) -> SSAValue:
+    """scale·x where x > 0, else scale·alpha·(exp(input_scale·x) − 1)"""
+    positive = _compare(builder, "gt", x, 0, dtype_of(x.type))
+    below = builder.emit(ExponentialMinusOne, binary(builder, Multiply, x, input_scale))
+    return builder.emit(
+        Select, positive, binary(builder, Multiply, x, scale), binary(builder, Multiply, below, alpha * scale)
+    )
+
+
+@lowers("aten.exp2.default")
+def lower_exp2(builder: GraphBuilder, x: SSAValue) -> SSAValue:
+    return binary(builder, Power, 2.0, x)
 
 
 @lowers("aten.sign.default", "aten.sgn.default")
@@ -203,7 +222,12 @@ def _register_logical(name: str, kind: type[DhloOp]) -> None:
 
 
 def _register_bitwise(name: str, kind: type[DhloOp]) -> None:
-    @lowers(f"aten.bitwise_{name}.Tensor", f"aten.bitwise_{name}.Scalar", f"aten.__{name}__.Tensor", f"aten.__{name}__.Scalar")
+    @lowers(
+        f"aten.bitwise_{name}.Tensor",
+        f"aten.bitwise_{name}.Scalar",
+        f"aten.__{name}__.Tensor",
+        f"aten.__{name}__.Scalar",
+    )
     def lower_bitwise(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:  # pyright: ignore[reportUnusedFunction]
         return binary(builder, kind, lhs, rhs)
 
@@ -240,6 +264,12 @@ def lower_masked_fill(builder: GraphBuilder, x: SSAValue, mask: SSAValue, value:
 @lowers("aten._to_copy.default", "aten.to.dtype", "prims.convert_element_type.default")
 def lower_to_copy(builder: GraphBuilder, x: SSAValue, *_: Value, **__: Value) -> SSAValue:
     return builder.convert(x, builder.result_dtype)
+
+
+@lowers("aten.copy.default")
+def lower_copy(builder: GraphBuilder, _into: SSAValue, source: SSAValue, *_: Value) -> SSAValue:
+    """The source with the sizes and the dtype of the target"""
+    return builder.broadcast(builder.convert(source, builder.result_dtype), builder.result_sizes)
 
 
 @lowers("aten.view.dtype")

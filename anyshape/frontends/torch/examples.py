@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 Axis: TypeAlias = tuple[int, int]
 """(leaf, axis): one axis of one flattened example input."""
 
-SUBSTITUTES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+SUBSTITUTES = tuple(n for n in range(5, 500) if all(n % d for d in range(2, n)))
 """Primes that stand for a size of 0 or 1: distinct, so that no two axes agree by accident and messages tell them apart."""
 
 _INTEGER = re.compile(r"\d+")
@@ -34,49 +34,59 @@ def resized(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     return result
 
 
-@dataclass
+@dataclass(frozen=True)
 class Substitution:
-    """Which axes of size 0 or 1 get which size: axes of one group agree, axes in `static` keep theirs."""
+    """Which axes of size 0 or 1 get which size.
 
-    groups: list[list[Axis]]
-    static: set[Axis] = field(default_factory=set[Axis])
+    Attributes:
+        groups: axes that get the same size.
+        ones: axes of size 1, the others have size 0.
+        taken: sizes that other axes of the example have.
+        guessed: whether the groups are the first guess, rather than what exports have shown.
+    """
 
-    def sizes(self) -> Mapping[Axis, int]:
+    groups: tuple[tuple[Axis, ...], ...]
+    ones: frozenset[Axis]
+    taken: frozenset[int]
+    guessed: bool
+
+    def sizes(self) -> dict[Axis, int]:
         """The substitute of every axis that has one."""
-        used = [group for group in self.groups if not self.static.issuperset(group)]
-        return {
-            axis: SUBSTITUTES[index % len(SUBSTITUTES)]
-            for index, group in enumerate(used)
-            for axis in group
-            if axis not in self.static
-        }
+        free = (size for size in SUBSTITUTES if size not in self.taken)
+        return {axis: size for group, size in zip(self.groups, free, strict=False) for axis in group}
 
     def refine(self, message: str) -> Substitution | None:
-        """The next one to try after an export that failed with `message`.
+        """The next one to try after an export that failed with `message`; None when it names no substitute.
 
-        Two substitutes in it must agree; one alone disagrees with a size that the model fixes, so that its axes are broadcast
-        and keep their size. None when the message names no substitute.
+        Two substitutes in it must agree: a guess is then given up for axes that are each on their own, other groups are merged, but a 1 beside
+        a 0 is broadcast and keeps its size. So does a substitute alone: it disagrees with a size that the model fixes.
         """
-        by_size = {size: axis for axis, size in reversed(self.sizes().items())}
-        named = [by_size[int(n)] for n in dict.fromkeys(_INTEGER.findall(message)) if int(n) in by_size]
+        group_of = {size: group for group in self.groups for axis, size in self.sizes().items() if axis in group}
+        named = [group_of[size] for size in dict.fromkeys(map(int, _INTEGER.findall(message))) if size in group_of]
+        rest = tuple(group for group in self.groups if group not in named[:2])
         if not named:
             return None
-        touched = [next(group for group in self.groups if axis in group) for axis in named[:2]]
-        if len(touched) == 2:
-            merged = [axis for group in touched for axis in group]
-            return Substitution([merged, *(g for g in self.groups if g not in touched)], self.static)
-        return Substitution(self.groups, self.static | set(touched[0]))
+        if len(named) == 1:
+            return replace(self, groups=rest)
+        broadcast = [group for group in named[:2] if group[0] in self.ones]
+        if len(broadcast) == 1:
+            return replace(self, groups=tuple(group for group in self.groups if group != broadcast[0]))
+        if self.guessed and any(len(group) > 1 for group in self.groups):
+            return replace(self, groups=tuple((axis,) for group in self.groups for axis in group), guessed=False)
+        return replace(self, groups=(named[0] + named[1], *rest), guessed=False)
 
 
 def initial_substitution(leaves: Sequence[Any]) -> Substitution:
-    """Axes at the same position with the same size 0 or 1 form a group: batches belong together, and so do lengths."""
+    """Guesses that axes at the same position with the same size 0 or 1 belong together: batches, lengths."""
     groups: dict[tuple[int, int], list[Axis]] = {}
+    taken: set[int] = set()
     for index, leaf in enumerate(leaves):
-        if isinstance(leaf, torch.Tensor):
-            for axis, size in enumerate(leaf.shape):
-                if size < 2:
-                    groups.setdefault((axis, size), []).append((index, axis))
-    return Substitution(list(groups.values()))
+        for axis, size in enumerate(leaf.shape if isinstance(leaf, torch.Tensor) else ()):
+            if size < 2:
+                groups.setdefault((axis, size), []).append((index, axis))
+            taken.add(size)
+    ones = frozenset(axis for (_, size), group in groups.items() if size == 1 for axis in group)
+    return Substitution(tuple(tuple(group) for group in groups.values()), ones, frozenset(taken), guessed=True)
 
 
 def substitute(leaves: Sequence[Any], sizes: Mapping[Axis, int]) -> list[Any]:

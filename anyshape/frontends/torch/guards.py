@@ -1,14 +1,21 @@
 """What export found out about sizes, as facts."""
 
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from traceback import FrameSummary
+from typing import Any
 
 import sympy
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from anyshape.frontends.torch.branches import in_model
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.symbolic import Facts, Relation
 
@@ -19,18 +26,47 @@ _SPECIALISED_LOWER_BOUND = 2
 """Every symbol starts with this lower bound, because export assumes sizes of at least 2; by itself it says nothing."""
 
 
+def cancelled_equalities(environment: ShapeEnv | None) -> dict[sympy.Symbol, sympy.Symbol]:
+    """Equalities of symbols behind equalities of products: c·x·a == c·x·b says a == b.
+
+    They come from a view of one input with the sizes of another. Where x is 0 this asks for more than PyTorch does.
+    """
+    equal: dict[Any, Any] = {}
+    if environment is None:
+        return equal
+    for guard in environment.guards:
+        expression: Any = environment.replace(guard.expr).xreplace(equal)
+        if not isinstance(expression, sympy.Eq):
+            continue
+        factors = sympy.Mul.make_args(sympy.factor_terms(expression.lhs - expression.rhs))  # pyright: ignore[reportOperatorIssue]
+        sums = [factor for factor in factors if not factor.is_Symbol and not factor.is_Number]
+        if len(sums) != 1 or len(factors) == 1:
+            continue
+        symbols: list[Any] = sorted(sums[0].free_symbols, key=str)
+        if len(symbols) == 2 and sums[0] in (symbols[0] - symbols[1], symbols[1] - symbols[0]):
+            equal = {key: symbols[0] if value == symbols[1] else value for key, value in equal.items()}
+            equal[symbols[1]] = symbols[0]
+    return equal
+
+
 def guard_relations(environment: ShapeEnv | None, names: SizeNames) -> Iterator[Relation]:
-    """The conditions under which the graph is the model: equalities always, inequalities unless they are about layout."""
+    """The conditions under which the graph is the model.
+
+    Of what PyTorch's own code asked, equalities count always, and bounds unless they are about layout. An inequality there only
+    means that no special case applied: the general one holds for the special sizes too.
+    """
     if environment is None:
         return
     for guard in environment.guards:
-        expression = environment.simplify(environment.replace(guard.expr))
-        frame = guard.sloc.framework_loc
-        about_layout = _LAYOUT.search(getattr(frame, "name", None) or str(frame or "")) is not None
-        if expression in (sympy.true, sympy.false) or (about_layout and not isinstance(expression, sympy.Eq)):
-            continue
+        expression: Any = environment.simplify(names.replaced(guard.expr))  # pyright: ignore[reportArgumentType]
         if environment._maybe_evaluate_static(expression) is not None:  # pyright: ignore[reportPrivateUsage]
             continue
+        frame = guard.sloc.framework_loc
+        asked_by_model = isinstance(frame, FrameSummary) and in_model(frame.filename)
+        if not asked_by_model and not isinstance(expression, sympy.Eq):
+            about_layout = isinstance(frame, FrameSummary) and _LAYOUT.search(frame.name)
+            if about_layout or isinstance(expression, sympy.Ne):
+                continue
         relation = names.relation(expression)
         if relation is not None:
             yield relation
@@ -39,6 +75,8 @@ def guard_relations(environment: ShapeEnv | None, names: SizeNames) -> Iterator[
 def range_relations(program: ExportedProgram, names: SizeNames) -> Iterator[Relation]:
     """Bounds of symbols that export kept apart from guards."""
     for symbol, bounds in program.range_constraints.items():
+        if not symbol_is_type(symbol, SymT.SIZE):
+            continue
         size = names.expression(symbol)
         if not size.symbols:
             continue

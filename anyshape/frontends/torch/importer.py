@@ -1,5 +1,8 @@
 """A PyTorch module as a `dhlo` graph: capture, then one lowering for each ATen node."""
 
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import inspect
@@ -14,10 +17,13 @@ from torch.export.dynamic_shapes import _combine_args, _tree_map_with_path  # py
 from torch.export.graph_signature import (
     ConstantArgument,
     InputKind,
-    InputSpec as TorchInputSpec,
     OutputKind,
     TensorArgument,
 )
+from torch.export.graph_signature import (
+    InputSpec as TorchInputSpec,
+)
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -28,11 +34,11 @@ from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.dhlo.base import function_type
 from anyshape.dialects.dhlo.graph import set_facts
 from anyshape.dialects.sizes import tensor
-from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value
+from anyshape.frontends.torch.builder import GraphBuilder, Value
 from anyshape.frontends.torch.capture import Capture, DynamicShapes, capture
 from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
 from anyshape.frontends.torch.examples import path_name
-from anyshape.frontends.torch.guards import assume_all, guard_relations, range_relations
+from anyshape.frontends.torch.guards import assume_all, cancelled_equalities, guard_relations, range_relations
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.lowering import find_lowering
 from anyshape.frontends.torch.probes import branch_relations
@@ -47,7 +53,8 @@ from anyshape.frontends.torch.program import (
     OutputSource,
 )
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
-from anyshape.support.errors import DtypeError, UnsupportedOp, UnsupportedOps
+from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.support.errors import DtypeError, ExportError, UnsupportedOp, UnsupportedOps
 from anyshape.support.options import Options
 from anyshape.symbolic import Facts, Size
 
@@ -77,7 +84,7 @@ def import_module(
     example_kwargs = dict(kwargs or {})
     captured = capture(module, args, example_kwargs, dynamic_shapes)
     preferred = {}
-    if dynamic_shapes is not None and dynamic_shapes != "all":
+    if dynamic_shapes != "all" and isinstance(dynamic_shapes, Mapping | Sequence):
         preferred = _given_names(module, args, example_kwargs, dynamic_shapes)
     importer = _Importer(module, captured, preferred)
     program = importer.run()
@@ -100,7 +107,10 @@ def _given_names(
             if type(dim) is Dim:
                 found[id(leaf), axis] = dim.__name__
 
-    _tree_map_with_path(visit, _combine_args(module, args, kwargs), dynamic_shapes)
+    combined: Any = _combine_args(module, args, kwargs)
+    if isinstance(dynamic_shapes, Sequence):
+        combined = tuple(combined.values()) if isinstance(dynamic_shapes, tuple) else list(combined.values())
+    _tree_map_with_path(visit, combined, dynamic_shapes, tree_name="arguments")
     return found
 
 
@@ -119,15 +129,18 @@ class _Importer:
         program = self.captured.program
         nodes = list(program.graph.nodes)
         environment = shape_environment(node.meta.get("val") for node in nodes)
-        names = SizeNames(environment, self._preferred(program))
+        names = SizeNames(environment, self._preferred(program), cancelled_equalities(environment))
         inputs, constants, leaf_names = self._inputs(program, names)
         block = Block(arg_types=[tensor(spec.dtype, spec.sizes) for spec in inputs])
         facts = Facts()
         for symbol in dict.fromkeys(name for spec in inputs for size in spec.sizes for name in sorted(size.symbols)):
             facts.declare(symbol, lo=0)
-        assume_all(facts, guard_relations(environment, names))
-        assume_all(facts, range_relations(program, names))
-        assume_all(facts, branch_relations(self.module, self.captured, inputs, names, facts))
+        try:
+            assume_all(facts, guard_relations(environment, names))
+            assume_all(facts, range_relations(program, names))
+            assume_all(facts, branch_relations(self.module, self.captured, inputs, names, facts))
+        except Unsupported as error:
+            raise ExportError("the model holds only under a condition that cannot be checked", where=error) from error
         store = ConstantStore()
         builder = GraphBuilder(block, names, facts, store)
         self._bind_placeholders(program, builder, block)
@@ -139,8 +152,8 @@ class _Importer:
             raise UnsupportedOps(self.unsupported)
         module = _module_of(block, results, facts)
         signature = inspect.signature(self.module.forward)
-        in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
-        assert in_spec is not None and out_spec is not None
+        in_spec, out_spec = self.captured.structure, program.call_spec.out_spec
+        assert out_spec is not None
         adaptor = CallAdaptor(inputs, constants, outputs, in_spec, out_spec, signature, leaf_names)
         return ImportedProgram(module, store, adaptor, self.captured.seconds)
 
@@ -162,9 +175,7 @@ class _Importer:
     def _inputs(
         self, program: ExportedProgram, names: SizeNames
     ) -> tuple[tuple[InputSpec, ...], dict[int, object], tuple[str, ...]]:
-        in_spec = program.call_spec.in_spec
-        assert in_spec is not None
-        tree = pytree.tree_unflatten(list(self.captured.examples), in_spec)
+        tree = pytree.tree_unflatten(list(self.captured.examples), self.captured.structure)
         leaf_names = tuple(path_name(path) for path, _ in pytree.tree_flatten_with_path(tree)[0])
         inputs: list[InputSpec] = []
         constants: dict[int, object] = {}
@@ -173,7 +184,9 @@ class _Importer:
                 value = node.meta["val"]
                 inputs.append(InputSpec(leaf_names[leaf], dtype_of_torch(value.dtype), names.sizes(value.shape), leaf))
             else:
-                constants[leaf] = spec.arg.value if isinstance(spec.arg, ConstantArgument) else self.captured.examples[leaf]
+                constants[leaf] = (
+                    spec.arg.value if isinstance(spec.arg, ConstantArgument) else self.captured.examples[leaf]
+                )
         return tuple(inputs), constants, leaf_names
 
     def _bind_placeholders(self, program: ExportedProgram, builder: GraphBuilder, block: Block) -> None:
@@ -192,18 +205,20 @@ class _Importer:
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 self._bind_weight(program, builder, spec, node)
             else:
-                self._fail(node, f"{spec.kind.name.lower()} input", "only tensors can be inputs and constants of a program")
+                self._fail(
+                    node, f"{spec.kind.name.lower()} input", "only tensors can be inputs and constants of a program"
+                )
 
     def _bind_weight(
         self, program: ExportedProgram, builder: GraphBuilder, spec: TorchInputSpec, node: fx.Node
     ) -> None:
         assert spec.target is not None
         held: Any = program.state_dict.get(spec.target)
-        value = program.constants[spec.target] if held is None else held
+        value: Any = program.constants[spec.target] if held is None else held
         try:
             self.values[node] = builder.weight(array_of_tensor(value), dtype_of_torch(value.dtype))
         except DtypeError as error:
-            self._fail(node, spec.target, str(error))
+            self._fail(node, _own_name(spec.target), str(error))
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
@@ -216,8 +231,8 @@ class _Importer:
             self.failed.add(node)
             return
         builder.begin(node)
-        args = fx.node.map_arg(node.args, self.values.__getitem__)
-        kwargs = fx.node.map_arg(node.kwargs, self.values.__getitem__)
+        args: Any = map_arg(node.args, self.values.__getitem__)
+        kwargs: Any = map_arg(node.kwargs, self.values.__getitem__)
         try:
             self.values[node] = lowering(builder, *args, **kwargs)
         except (Unsupported, DtypeError, VerifyException) as error:
@@ -238,7 +253,7 @@ class _Importer:
         for spec, value in zip(program.graph_signature.output_specs, output.args[0], strict=True):
             if spec.kind != OutputKind.USER_OUTPUT:
                 kind = spec.kind.name.lower().replace("_", " ")
-                self.unsupported.append(UnsupportedOp(kind, f"the model writes to {spec.target} in place"))
+                self.unsupported.append(UnsupportedOp(kind, f"the model writes to {_own_name(spec.target)} in place"))
             elif not isinstance(value, fx.Node):
                 sources.append(FromConstant(value))
             elif value not in self.failed:
@@ -257,6 +272,11 @@ def _output_source(value: Value, results: list[SSAValue], block: Block) -> Outpu
     if value not in results:
         results.append(value)
     return FromResult(results.index(value))
+
+
+def _own_name(target: str | None) -> str:
+    """A parameter or buffer as the module itself names it."""
+    return (target or "an input").removeprefix("module.")
 
 
 def _placeholders(program: ExportedProgram) -> list[fx.Node]:

@@ -9,14 +9,13 @@ from xdsl.ir import SSAValue
 from anyshape.dialects.dhlo import Add, Compare, Concatenate, Gather, Iota, Reshape, Select, Slice
 from anyshape.dialects.dtypes import I64
 from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
-from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value, axis_of, lowers
+from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 from anyshape.frontends.torch.movement import sliced, transposed
+from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
 
-def gathered(
-    builder: GraphBuilder, x: SSAValue, axes: Sequence[int], indices: Sequence[SSAValue], at: int
-) -> SSAValue:
+def gathered(builder: GraphBuilder, x: SSAValue, axes: Sequence[int], indices: Sequence[SSAValue], at: int) -> SSAValue:
     """x read on `axes` at `indices`, which all have the same sizes J; the other axes are kept whole.
 
     The result has the kept axes in order, with J before the kept axis number `at`.
@@ -55,9 +54,7 @@ def from_start(builder: GraphBuilder, index: SSAValue, size: Size) -> SSAValue:
 
 
 @lowers("aten.embedding.default")
-def lower_embedding(
-    builder: GraphBuilder, weight: SSAValue, indices: SSAValue, *_: Value, **__: Value
-) -> SSAValue:
+def lower_embedding(builder: GraphBuilder, weight: SSAValue, indices: SSAValue, *_: Value, **__: Value) -> SSAValue:
     """weight[indices[i…], :]; `padding_idx` matters to gradients only"""
     return gathered(builder, weight, (0,), [indices], 0)
 

@@ -8,18 +8,17 @@ from pathlib import Path
 
 import torch
 from torch import fx
-from xdsl.dialects.builtin import FileLineColLoc, NameLoc, UnknownLoc
-from xdsl.dialects.builtin import IntAttr, LocationAttr, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, NameLoc, StringAttr, UnknownLoc
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
-_TORCH = str(Path(torch.__file__).parent)
+_NOT_THE_USER = (str(Path(torch.__file__).parent), str(Path(__file__).parent))
 
 
 @cache
 def _innermost(stack_trace: str) -> tuple[str, int] | None:
-    """File and line of the innermost frame outside PyTorch."""
+    """File and line of the innermost frame outside PyTorch and this package."""
     frames = [(match["file"], int(match["line"])) for match in _FRAME.finditer(stack_trace)]
-    own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    own = [frame for frame in frames if not frame[0].startswith(_NOT_THE_USER)]
     return own[-1] if own else None
 
 

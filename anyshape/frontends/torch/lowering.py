@@ -1,5 +1,8 @@
 """Finds the lowering of a node: registered functions, ops that match one to one, arithmetic on sizes."""
 
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import operator
@@ -10,15 +13,20 @@ from torch import fx
 from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo.base import DhloOp, Elementwise
-from anyshape.frontends.torch import (  # noqa: F401  (importing them fills the table)
+from anyshape.frontends.torch import (
     contraction,
     creation,
     elementwise,
     indexing,
     movement,
+    normalization,
     reductions,
 )
 from anyshape.frontends.torch.builder import LOWERINGS, GraphBuilder, Lowering, Value
+from anyshape.frontends.torch.numbers import number
+
+FAMILIES = (contraction, creation, elementwise, indexing, movement, normalization, reductions)
+"""The modules whose functions fill `LOWERINGS` when they are imported."""
 
 IGNORED = (
     "aten._assert_async.msg",
@@ -33,7 +41,10 @@ IGNORED = (
 def find_lowering(node: fx.Node) -> Lowering | None:
     """The lowering of a node, or None when there is none."""
     value = node.meta.get("val")
-    if isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool) and node.op == "call_function":
+    if (
+        isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)
+        and node.op == "call_function"
+    ):
         return _lower_size
     if node.target is operator.getitem:
         return _lower_getitem
@@ -56,6 +67,8 @@ def _one_to_one() -> dict[str, type[DhloOp]]:
 def _lower_size(builder: GraphBuilder, *_args: Value, **_kwargs: Value) -> Value:
     """A size, or what is computed from sizes alone: PyTorch knows its expression."""
     value = builder.node.meta["val"]
+    if isinstance(value, torch.SymFloat):
+        return number(builder, value.node.expr)
     return builder.names.size(value) if isinstance(value, torch.SymInt) else value
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import Concatenate, Pad, Slice, Transpose
-from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
-from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value, axis_of, lowers
+from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
+from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
+from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
 
@@ -16,15 +17,30 @@ from anyshape.symbolic import Size
     "aten._unsafe_view.default",
     "aten.flatten.using_ints",
     "aten.reshape.default",
-    "aten.squeeze.default",
-    "aten.squeeze.dim",
-    "aten.squeeze.dims",
     "aten.unflatten.int",
     "aten.unsqueeze.default",
     "aten.view.default",
 )
 def lower_view(builder: GraphBuilder, x: SSAValue, *_: Value, **__: Value) -> SSAValue:
-    """The same elements in row-major order; the export knows the sizes."""
+    """The same elements in row-major order; the export knows the sizes.
+
+    That both sides have as many elements is a condition on the caller where it is not plain: export takes it for granted
+    once it has divided one by the other.
+    """
+    sizes = builder.result_sizes
+    builder.require(numel(sizes_of(x.type)).eq(numel(sizes)), "reshape")
+    return builder.reshape(x, sizes)
+
+
+@lowers("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims")
+def lower_squeeze(builder: GraphBuilder, x: SSAValue, dims: Value = None) -> SSAValue:
+    """Without the axes of size 1 among `dims`; the graph is that of a size that keeps its axis, which becomes a fact"""
+    sizes = sizes_of(x.type)
+    listed: list[int] = [*range(len(sizes))] if dims is None else [*dims] if isinstance(dims, Sequence) else [dims]
+    for axis in listed:
+        size = sizes[axis_of(axis, len(sizes))] if sizes else Size.const(1)
+        if not size.is_constant:
+            builder.require(size.ne(1), "squeeze")
     return builder.reshape(x, builder.result_sizes)
 
 

@@ -34,7 +34,7 @@ def branch_relations(
     A condition that is broken at size 0 or 1 matters unless module and graph agree there: many models ask such questions only
     to pick a faster way to the same values.
     """
-    program, examples = captured.program, captured.examples
+    examples = captured.examples
     seen: set[Relation] = set()
     for branch in captured.branches:
         relation = names.relation(branch.condition)
@@ -43,13 +43,11 @@ def branch_relations(
         seen.add(relation)
         for value in _breaking_values(relation, examples, inputs):
             leaves = resized_examples(examples, inputs, {**example_sizes(examples, inputs), **value})
-            if not _agree(module, program, leaves):
+            if not _agree(module, captured, leaves):
                 yield _exclude(relation, value)
 
 
-def _breaking_values(
-    relation: Relation, examples: Sequence[Any], inputs: Sequence[InputSpec]
-) -> list[dict[str, int]]:
+def _breaking_values(relation: Relation, examples: Sequence[Any], inputs: Sequence[InputSpec]) -> list[dict[str, int]]:
     """The sizes 0 and 1 of the relation's symbols at which it does not hold, while the others are as in the example."""
     usual = example_sizes(examples, inputs)
     found: list[dict[str, int]] = []
@@ -82,9 +80,7 @@ def example_sizes(examples: Sequence[Any], inputs: Sequence[InputSpec]) -> dict[
     return values
 
 
-def resized_examples(
-    examples: Sequence[Any], inputs: Sequence[InputSpec], values: Mapping[str, int]
-) -> list[Any]:
+def resized_examples(examples: Sequence[Any], inputs: Sequence[InputSpec], values: Mapping[str, int]) -> list[Any]:
     """The example leaves with the sizes that the symbols give."""
     leaves = list(examples)
     for spec in inputs:
@@ -92,18 +88,16 @@ def resized_examples(
     return leaves
 
 
-def _agree(module: nn.Module, program: ExportedProgram, leaves: Sequence[Any]) -> bool:
+def _agree(module: nn.Module, captured: Capture, leaves: Sequence[Any]) -> bool:
     """Whether the graph gives what the module gives; where the module itself fails, there is nothing to differ from."""
-    in_spec = program.call_spec.in_spec
-    assert in_spec is not None
-    args, kwargs = pytree.tree_unflatten(list(leaves), in_spec)
+    args, kwargs = pytree.tree_unflatten(list(leaves), captured.structure)
     with torch.no_grad():
         try:
             expected = pytree.tree_leaves(module(*args, **kwargs))
         except _CALL_ERRORS:
             return True
         try:
-            got = _run(program, leaves)
+            got = _run(captured.program, leaves)
         except _CALL_ERRORS:
             return False
     return len(expected) == len(got) and all(_close(a, b) for a, b in zip(got, expected, strict=True))

@@ -100,7 +100,9 @@ class CallAdaptor:
         for spec in self.inputs:
             leaf = leaves[spec.leaf]
             if not isinstance(leaf, torch.Tensor):
-                raise ArgumentError("an argument is no tensor", where=spec.name, got=type(leaf).__name__, expected="a tensor")
+                raise ArgumentError(
+                    "an argument is no tensor", where=spec.name, got=type(leaf).__name__, expected="a tensor"
+                )
             tensors.append(leaf)
         return tensors
 
@@ -152,6 +154,7 @@ class CallAdaptor:
             raise ArgumentError(
                 f"the arguments do not fit the module's forward: {error}", expected=f"forward{self.signature}"
             ) from error
+        bound.apply_defaults()
         values = dict(bound.arguments)
         for name, parameter in self.signature.parameters.items():
             if parameter.kind is inspect.Parameter.VAR_KEYWORD:

@@ -1,11 +1,10 @@
-"""ATen reductions and the normalisations built on them."""
+"""ATen reductions: sums, extrema and moments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-import torch
 from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import (
@@ -13,24 +12,20 @@ from anyshape.dialects.dhlo import (
     ArgMax,
     ArgMin,
     Divide,
-    LayerNorm,
-    Log,
-    LogSoftmax,
     Exponential,
+    Log,
     Mean,
     Multiply,
     Reduce,
-    RmsNorm,
-    Softmax,
     Sqrt,
     Subtract,
 )
 from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dtypes import I64
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
-from anyshape.frontends.torch.builder import GraphBuilder, Unsupported, Value, axis_of, lowers
-from anyshape.frontends.torch.dtypes import dtype_of_torch
+from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 from anyshape.frontends.torch.elementwise import as_bool
+from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size, size_max
 
 Kind: TypeAlias = Literal["sum", "prod", "max", "min", "and", "or"]
@@ -40,7 +35,7 @@ def axes_of(dims: Value, rank: int) -> tuple[int, ...]:
     """PyTorch's `dim` argument: one axis, a list, or None or an empty list for all."""
     if dims is None or (isinstance(dims, Sequence) and not dims):
         return tuple(range(rank))
-    listed = dims if isinstance(dims, Sequence) else [dims]
+    listed: list[int] = [*dims] if isinstance(dims, Sequence) else [dims]
     return tuple(sorted(axis_of(axis, rank) for axis in listed)) if rank else ()
 
 
@@ -156,6 +151,17 @@ def lower_all(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bo
     return builder.convert(builder.reshape(found, builder.result_sizes), builder.result_dtype)
 
 
+@lowers("aten.logsumexp.default")
+def lower_logsumexp(builder: GraphBuilder, x: SSAValue, dim: Value, keepdim: bool = False) -> SSAValue:
+    """m + ln Σ exp(x − m), m = max x"""
+    axes, sizes = axes_of(dim, rank_of(x.type)), sizes_of(x.type)
+    require_elements(builder, x, axes, "logsumexp")
+    largest = reduced(builder, x, axes, "max")
+    shifted = builder.emit(Subtract, x, back_to(builder, largest, axes, sizes))
+    total = reduced(builder, builder.emit(Exponential, shifted), axes, "sum")
+    return builder.reshape(builder.emit(Add, largest, builder.emit(Log, total)), builder.result_sizes)
+
+
 # -- moments ---------------------------------------------------------------------------------------------------------
 
 
@@ -174,7 +180,13 @@ def _variance(builder: GraphBuilder, x: SSAValue, axes: Sequence[int], correctio
 
 @lowers("aten.var.correction", "aten.var.dim")
 def lower_var(
-    builder: GraphBuilder, x: SSAValue, dim: Value = None, unbiased: bool = True, *, correction: Value = None, **_: Value
+    builder: GraphBuilder,
+    x: SSAValue,
+    dim: Value = None,
+    unbiased: bool = True,
+    *,
+    correction: Value = None,
+    **_: Value,
 ) -> SSAValue:
     degrees = correction if correction is not None else 1 if unbiased else 0
     return builder.reshape(_variance(builder, x, axes_of(dim, rank_of(x.type)), degrees), builder.result_sizes)
@@ -209,82 +221,3 @@ def lower_vector_norm(
     x = builder.convert(x, builder.result_dtype)
     total = reduced(builder, builder.emit(Multiply, x, x), axes_of(dim, rank_of(x.type)), "sum")
     return builder.reshape(builder.emit(Sqrt, total), builder.result_sizes)
-
-
-# -- softmax and normalisation ---------------------------------------------------------------------------------------
-
-
-def _lower_softmax(builder: GraphBuilder, x: SSAValue, dim: int, kind: type[DhloOp]) -> SSAValue:
-    dtype = builder.result_dtype
-    x = builder.convert(x, dtype)
-    sizes = sizes_of(x.type)
-    if not sizes:
-        return builder.reshape(builder.emit(kind, builder.reshape(x, (1,)), axis=0), ())
-    return builder.emit(kind, x, axis=axis_of(dim, len(sizes)))
-
-
-@lowers("aten.softmax.int", "aten._softmax.default", "aten._safe_softmax.default")
-def lower_softmax(builder: GraphBuilder, x: SSAValue, dim: int, *_: Value, **__: Value) -> SSAValue:
-    if builder.node.target is torch.ops.aten._safe_softmax.default:
-        raise Unsupported("a softmax that gives zeros for rows of -inf has no op")
-    return _lower_softmax(builder, x, dim, Softmax)
-
-
-@lowers("aten.log_softmax.int", "aten._log_softmax.default")
-def lower_log_softmax(builder: GraphBuilder, x: SSAValue, dim: int, *_: Value, **__: Value) -> SSAValue:
-    return _lower_softmax(builder, x, dim, LogSoftmax)
-
-
-@lowers("aten.logsumexp.default")
-def lower_logsumexp(builder: GraphBuilder, x: SSAValue, dim: Value, keepdim: bool = False) -> SSAValue:
-    """m + ln Σ exp(x − m), m = max x"""
-    axes, sizes = axes_of(dim, rank_of(x.type)), sizes_of(x.type)
-    require_elements(builder, x, axes, "logsumexp")
-    largest = reduced(builder, x, axes, "max")
-    shifted = builder.emit(Subtract, x, back_to(builder, largest, axes, sizes))
-    total = reduced(builder, builder.emit(Exponential, shifted), axes, "sum")
-    return builder.reshape(builder.emit(Add, largest, builder.emit(Log, total)), builder.result_sizes)
-
-
-@lowers("aten.layer_norm.default")
-def lower_layer_norm(
-    builder: GraphBuilder,
-    x: SSAValue,
-    normalized_shape: Sequence[Value],
-    weight: Value = None,
-    bias: Value = None,
-    eps: float = 1e-5,
-    *_: Value,
-) -> SSAValue:
-    rank = rank_of(x.type)
-    axes = tuple(range(rank - len(normalized_shape), rank))
-    sizes = [sizes_of(x.type)[axis] for axis in axes]
-    parameters: list[SSAValue] = []
-    if weight is not None:
-        parameters.append(builder.convert(weight, dtype_of(x.type)))
-    elif bias is not None:
-        parameters.append(builder.constant(1, dtype_of(x.type), sizes))
-    if bias is not None:
-        parameters.append(builder.convert(bias, dtype_of(x.type)))
-    return builder.emit(LayerNorm, x, *parameters, axes=axes, epsilon=float(eps))
-
-
-@lowers("aten.native_layer_norm.default")
-def lower_native_layer_norm(
-    builder: GraphBuilder, x: SSAValue, normalized_shape: Sequence[Value], weight: Value, bias: Value, eps: float
-) -> tuple[SSAValue, None, None]:
-    """The mean and the reciprocal deviation are for training; a graph that reads them has no lowering for the reader."""
-    return lower_layer_norm(builder, x, normalized_shape, weight, bias, eps), None, None
-
-
-@lowers("aten.rms_norm.default")
-def lower_rms_norm(
-    builder: GraphBuilder, x: SSAValue, normalized_shape: Sequence[Value], weight: Value = None, eps: float | None = None
-) -> SSAValue:
-    """x / √(mean x² + eps) · weight; without eps, that of the dtype"""
-    rank = rank_of(x.type)
-    dtype = builder.node.meta["val"].dtype
-    epsilon = torch.finfo(dtype).eps if eps is None else eps
-    parameters = [] if weight is None else [builder.convert(weight, dtype_of_torch(dtype))]
-    axes = tuple(range(rank - len(normalized_shape), rank))
-    return builder.emit(RmsNorm, x, *parameters, axes=axes, epsilon=float(epsilon))

@@ -1,5 +1,8 @@
 """Sizes as PyTorch writes them (sympy expressions over `s43`) as `Size` expressions over readable, stable names."""
 
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,9 +13,10 @@ import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy import functions as symbolic
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from anyshape.support.errors import ExportError
-from anyshape.symbolic import Relation, Size, SizeLike, size_max, size_min
+from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.symbolic import Relation, Size, size_max, size_min
 
 TorchSize: TypeAlias = int | torch.SymInt
 
@@ -42,16 +46,16 @@ _FUNCTIONS: Mapping[type[sympy.Basic], Callable[..., Size]] = {
     sympy.Min: size_min,
     symbolic.Max: size_max,
     symbolic.Min: size_min,
-    symbolic.FloorDiv: lambda a, b: a // b,
-    symbolic.CleanDiv: lambda a, b: a // b,
+    symbolic.FloorDiv: Size.__floordiv__,
+    symbolic.CleanDiv: Size.__floordiv__,
     symbolic.CeilToInt: _identity,
     symbolic.FloorToInt: _identity,
     symbolic.TruncToInt: _identity,
     symbolic.ToFloat: _identity,
     symbolic.Identity: _identity,
-    symbolic.Mod: lambda a, b: a % b,
-    symbolic.PythonMod: lambda a, b: a % b,
-    sympy.Mod: lambda a, b: a % b,
+    symbolic.Mod: Size.__mod__,
+    symbolic.PythonMod: Size.__mod__,
+    sympy.Mod: Size.__mod__,
 }
 """Functions of sizes with the same value in `Size`; sizes are not negative, so C's and Python's remainder agree."""
 
@@ -74,9 +78,16 @@ class SizeNames:
     Args:
         environment: where PyTorch keeps what it knows about symbols; None when there is no symbol at all.
         preferred: names that the caller gave to some symbols.
+        equal: symbols that stand for others, beside those that PyTorch itself replaces.
     """
 
-    def __init__(self, environment: ShapeEnv | None, preferred: Mapping[sympy.Symbol, str]) -> None:
+    def __init__(
+        self,
+        environment: ShapeEnv | None,
+        preferred: Mapping[sympy.Symbol, str],
+        equal: Mapping[sympy.Symbol, sympy.Symbol],
+    ) -> None:
+        self._equal = dict(equal)
         self._environment = environment
         self._names: dict[sympy.Symbol, str] = dict(preferred)
         self._taken = set(preferred.values())
@@ -92,10 +103,14 @@ class SizeNames:
         return tuple(self.size(value) for value in values)
 
     def expression(self, expression: sympy.Basic) -> Size:
-        """A sympy expression over size symbols; ExportError when it uses a function that sizes do not have."""
+        """A sympy expression over size symbols; Unsupported when it uses a function that sizes do not have, or data."""
+        return self._convert(self.replaced(expression))
+
+    def replaced(self, expression: sympy.Basic) -> sympy.Basic:
+        """The expression in the symbols that remain when equal ones are one."""
         if self._environment is not None:
             expression = self._environment.replace(expression)  # pyright: ignore[reportArgumentType]
-        return self._convert(expression)
+        return expression.xreplace(self._equal) if self._equal else expression
 
     def relation(self, guard: sympy.Basic) -> Relation | None:
         """A comparison of sizes; None where it has no symbols or is not a comparison of integers."""
@@ -113,10 +128,12 @@ class SizeNames:
 
     def _convert_new(self, expression: sympy.Basic) -> Size:
         if isinstance(expression, sympy.Symbol):
+            if not symbol_is_type(expression, SymT.SIZE):
+                raise Unsupported("a size that depends on the data")
             return Size.symbol(self._name(expression))
         if isinstance(expression, sympy.Integer):
             return Size.const(int(expression))
-        if isinstance(expression, sympy.Float) and expression == int(expression):
+        if isinstance(expression, sympy.Float) and float(expression).is_integer():
             return Size.const(int(expression))
         if isinstance(expression, symbolic.CeilToInt | symbolic.FloorToInt | symbolic.TruncToInt):
             quotient = self._rounded_quotient(expression)
@@ -125,12 +142,7 @@ class SizeNames:
         for kind, make in _FUNCTIONS.items():
             if isinstance(expression, kind):
                 return make(*(self._convert(argument) for argument in expression.args))
-        raise ExportError(
-            "a size is computed by a function that size expressions do not have",
-            where=str(expression),
-            got=type(expression).__name__,
-            expected="sums, products, integer quotients and remainders, minima and maxima",
-        )
+        raise Unsupported(f"the size {expression} uses {type(expression).__name__}, which size expressions do not have")
 
     def _rounded_quotient(self, expression: sympy.Basic) -> Size | None:
         """floor(a / b), trunc(a / b) -> a floordiv b;  ceil(a / b) -> (a + b - 1) floordiv b, for a >= 0 and b > 0."""
@@ -148,10 +160,6 @@ class SizeNames:
             self._names[symbol] = f"d{number}"
             self._taken.add(f"d{number}")
         return self._names[symbol]
-
-
-def as_size(value: SizeLike) -> Size:
-    return Size.of(value)
 
 
 def shape_environment(values: Iterable[Any]) -> ShapeEnv | None:

@@ -1,6 +1,7 @@
 """`tile.attend` through the claim, over masks, heads, strides and odd sizes, against numpy in f64."""
 
 import ctypes
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,8 +12,8 @@ import pytest
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
 
 from anyshape.codegen.attend import attend_schedule, can_attend, emit_attend
-from anyshape.codegen.contract import shared_objects
 from anyshape.codegen.llvm import LoadedCode, emit_object, host_target, optimise
+from anyshape.codegen.microkernels import shared_objects
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import emit_kernel
 from anyshape.dialects.tile import AttendOp, KernelOp, buffer
@@ -42,11 +43,14 @@ SHAPES = (
     Shape(1, 2, 1, 1, 100, 64, 64), Shape(1, 3, 3, 2, 65, 80, 80), Shape(1, 2, 2, 130, 128, 24, 40),
     Shape(1, 1, 1, 3, 0, 16, 16), Shape(1, 1, 1, 0, 3, 16, 16), Shape(2, 2, 1, 200, 64, 7, 5),
     Shape(1, 2, 2, 1, 40, 33, 96), Shape(1, 1, 1, 20, 2500, 64, 64), Shape(1, 1, 1, 2, 2500, 64, 64),
+    Shape(2, 9, 3, 1, 77, 64, 64), Shape(1, 14, 2, 1, 30, 16, 24),
 )  # fmt: skip
 
 
 @cache
-def program(element: str, mask: str, causal: bool, layout: str, machine: Any = MACHINE) -> tuple[AttendOp, LoadedCode, Any]:
+def program(
+    element: str, mask: str, causal: bool, layout: str, machine: Any = MACHINE
+) -> tuple[AttendOp, LoadedCode, Any]:
     """`heads inside`: [b, s, h, d] in memory; `heads outside`: [b, h, s, d]; `reversed`: [b, h, d, s]."""
     type_ = ELEMENTS[element][0]
     mask_type = {"none": None, "bool": IntegerType(1), "float": type_}[mask]
@@ -86,7 +90,7 @@ def run(op: AttendOp, code: LoadedCode, arrays: Sequence[Any], sizes: dict[str, 
     pointers = (ctypes.c_void_p * len(arrays))(*(array.address for array in arrays))
     values = (ctypes.c_int64 * len(SYMBOLS))(*(sizes[name] for name in SYMBOLS))
     bounds = [extent * number // cuts for number in range(cuts + 1)]
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in itertools.pairwise(bounds):
         if begin < end:
             canary = 4096
             scratch = np.full(scratch_bytes + canary + 64, 0xFF, np.uint8)
@@ -180,18 +184,28 @@ def test_f64(guarded: Guard, shape: Shape) -> None:
 
 def test_cuts_do_not_show_in_the_result(guarded: Guard) -> None:
     """Same bits for one worker and five, with shared key heads and several chunks of keys."""
-    for shape in (Shape(2, 6, 2, 110, 90, 32, 32), Shape(1, 2, 1, 230, 2300, 64, 64), Shape(2, 6, 2, 2, 90, 32, 32)):
+    for shape in (
+        Shape(2, 6, 2, 110, 90, 32, 32),
+        Shape(1, 2, 1, 230, 2300, 64, 64),
+        Shape(2, 6, 2, 2, 90, 32, 32),
+        Shape(1, 9, 3, 1, 90, 64, 64),
+    ):
         rng = np.random.default_rng(12)
         q = rng.standard_normal((shape.b, shape.s, shape.h, shape.d)).astype(np.float32)
         k, v = (rng.standard_normal((shape.b, shape.t, shape.hk, shape.d)).astype(np.float32) for _ in range(2))
         sizes = {name: getattr(shape, name) for name in SYMBOLS[:7]} | dict.fromkeys(SYMBOLS[7:], 0)
-        op, code, _ = program("f32", "none", True, "heads inside")
+        op, code, _ = program("f32", "none", shape.s > 1, "heads inside")
         results = []
         for cuts in (1, 5):
             arrays = [guarded(array) for array in (q, k, v, np.zeros_like(q))]
             run(op, code, arrays, sizes, cuts)
             results.append(arrays[3].array.copy())
         assert np.array_equal(*results)
+
+
+def test_causal_tiles_that_straddle_two_chunks(guarded: Guard) -> None:
+    """960 keys are a chunk here, and with three cuts a tile has rows on both sides: the earlier ones keep nothing of the second chunk."""
+    check(guarded, Shape(1, 1, 1, 1033, 1033, 16, 16), "f32", "none", True, "heads inside", "", 3)
 
 
 def test_nan_reaches_its_own_row_only(guarded: Guard) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anyshape.codegen.contract import pack_panels, shared_objects
+from anyshape.codegen.contract import pack_panels
 from anyshape.codegen.contract.driver import SLOTS, Slot, block_name
 from anyshape.codegen.llvm import LoadedCode, host_target
+from anyshape.codegen.microkernels import shared_objects
 from anyshape.support.machine import host_machine
 
 Guard = Callable[[np.ndarray], Any]
@@ -89,7 +90,10 @@ def test_right_hand_side_that_is_not_packed(code: LoadedCode, guarded: Guard, dt
 def test_left_hand_side_with_any_strides(code: LoadedCode, guarded: Guard) -> None:
     rng = np.random.default_rng(5)
     for m, n, k in cases(6, 25):
-        held, w = guarded(rng.standard_normal((k, m)).astype(np.float32)), rng.standard_normal((k, n)).astype(np.float32)
+        held, w = (
+            guarded(rng.standard_normal((k, m)).astype(np.float32)),
+            rng.standard_normal((k, n)).astype(np.float32),
+        )
         panels, out = guarded(pack_panels(w)), guarded(np.full((m, n), 7, np.float32))
         scratch = guarded(np.zeros(max(1, min(k, 768)) * m, np.float32))
         run_block(

@@ -1,8 +1,9 @@
 """`tile.contract` through the claim: emitted, loaded and run over all its tasks, against numpy in f64."""
 
 import ctypes
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import erf
 from typing import Any
 
@@ -13,11 +14,13 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr
 from xdsl.dialects.math import ErfOp
 from xdsl.ir import Block, SSAValue
 
-from anyshape.codegen.contract import can_contract, contract_schedule, emit_contract, pack_panels, shared_objects
+from anyshape.codegen.contract import can_contract, contract_schedule, emit_contract, pack_panels
 from anyshape.codegen.llvm import LoadedCode, emit_object, host_target, optimise
+from anyshape.codegen.microkernels import shared_objects
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import emit_kernel
 from anyshape.dialects.tile import ContractOp, KernelOp, LoadOp, YieldOp, buffer
+from anyshape.support.errors import CodegenError
 from anyshape.support.machine import host_machine
 from anyshape.symbolic import Size
 
@@ -52,7 +55,7 @@ class Program:
         values = (ctypes.c_int64 * len(SYMBOLS))(*(env[name] for name in SYMBOLS))
         error = (ctypes.c_int64 * 4)()
         bounds = [extent * number // cuts for number in range(cuts + 1)]
-        for begin, end in zip(bounds, bounds[1:], strict=False):
+        for begin, end in itertools.pairwise(bounds):
             if begin < end:
                 scratch = np.full(scratch_bytes + 64, 0xFF, np.uint8)
                 start = scratch.ctypes.data + -scratch.ctypes.data % 64
@@ -152,7 +155,13 @@ def test_batches_with_shared_right_hand_sides(guarded: Guard, transposed: bool) 
     ]  # fmt: skip
     program = compile_product(buffers, [B, H], None, packed=False)
     rng = np.random.default_rng(2)
-    for b, h, m, n, k in ((1, 1, 1, 1, 1), (2, 3, 5, 70, 33), (3, 2, 17, 64, 16), (0, 2, 3, 4, 5), (1, 5, 100, 100, 100)):
+    for b, h, m, n, k in (
+        (1, 1, 1, 1, 1),
+        (2, 3, 5, 70, 33),
+        (3, 2, 17, 64, 16),
+        (0, 2, 3, 4, 5),
+        (1, 5, 100, 100, 100),
+    ):
         x = rng.standard_normal((b, m, h, k)).astype(np.float32)
         w = rng.standard_normal((b, n, k) if transposed else (b, k, n)).astype(np.float32)
         arrays = [guarded(array) for array in (x, w, np.full((b, m, h, n), 7, np.float32))]
@@ -195,22 +204,31 @@ def test_result_of_another_dtype(guarded: Guard) -> None:
             assert np.all(np.abs(got - wide(x) @ wide(w)) <= 16 * eps * (np.abs(x) @ np.abs(w) + 1))
 
 
-def test_half_precision_is_refused_with_a_reason() -> None:
-    half = buffer(Float64Type(), [M, K])
-    kernel = KernelOp("product", SYMBOLS, [half, buffer(F32, [K, N]), buffer(F32, [M, N])])
+def test_mixed_dtypes_are_refused_with_a_reason() -> None:
+    kernel = KernelOp("product", SYMBOLS, [buffer(F64, [M, K]), buffer(F32, [K, N]), buffer(F32, [M, N])])
     lhs, rhs, out = kernel.body.block.args
     op = ContractOp(lhs, rhs, out, [], (M, N, K), F32)
+    op.epilogue.block.add_op(YieldOp(op.epilogue.block.args[-1]))
     assert "f64 · f32 summed in f32" in (can_contract(op) or "")
+    with pytest.raises(CodegenError, match="f64 · f32 summed in f32"):
+        contract_schedule(op, MACHINE)
 
 
 def test_schedule_has_work_for_two_threads_at_one_row_and_at_many() -> None:
-    kernel = KernelOp("product", SYMBOLS, [buffer(F32, [M, 384]), buffer(F32, [6, 384, 64]), buffer(F32, [M, 384])])
-    lhs, rhs, out = kernel.body.block.args
-    op = ContractOp(lhs, rhs, out, [], (M, 384, 384), F32, packed=True)
-    op.epilogue.block.add_op(YieldOp(op.epilogue.block.args[-1]))
-    schedule = contract_schedule(op, MACHINE)
-    for m, extent in ((0, 0), (1, 6), (17, 6), (1024, 24)):
-        env = {name: m if name == "m" else 1 for name in SYMBOLS}
-        assert schedule.extent.evaluate(env) == extent
-        if m:
-            assert schedule.grain.evaluate(env) <= 3
+    machine = replace(MACHINE, threads=2, l2=1 << 20)
+    for n, expected in (
+        (384, {0: 0, 1: 6, 17: 6, 64: 12, 1024: 24}),
+        (40, {1: 1, 47: 1, 1024: 16}),
+        (2048, {1: 32, 333: 32}),
+    ):
+        buffers = [buffer(F32, [M, 384]), buffer(F32, [(n + 63) // 64, 384, 64]), buffer(F32, [M, n])]
+        kernel = KernelOp("product", SYMBOLS, buffers)
+        lhs, rhs, out = kernel.body.block.args
+        op = ContractOp(lhs, rhs, out, [], (M, n, 384), F32, packed=True)
+        op.epilogue.block.add_op(YieldOp(op.epilogue.block.args[-1]))
+        schedule = contract_schedule(op, machine)
+        for m, extent in expected.items():
+            env = {name: m if name == "m" else 1 for name in SYMBOLS}
+            assert schedule.extent.evaluate(env) == extent, (m, n)
+            if m:
+                assert 2 * schedule.grain.evaluate(env) <= max(extent, 2)

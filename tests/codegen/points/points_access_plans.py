@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from points_plans import F32, K, M, N, B, Plan
+from points_plans import F32, B, K, M, N, Plan
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float64Type, IntegerType, i32, i64
 from xdsl.ir import Attribute
@@ -48,12 +48,11 @@ def open_broadcast() -> KernelOp:
     """out[i, j] = x[i, j] + y[i or 0, j or 0], where each axis of y is 1 or that of x."""
     plan = Plan("open_broadcast", ["b", "n", "m", "k"], [buffer(F32, [B, N]), buffer(F32, [M, K]), buffer(F32, [B, N])])
     x, y, out = plan.buffers
-    with plan.parallel(B) as (i,):
-        with plan.lanes(N) as (j, _):
-            zero, one = plan.index(0), plan.index(1)
-            row = plan.math.select(plan.math.compare("eq", plan.size(M), one), zero, i)
-            column = plan.math.select(plan.math.compare("eq", plan.size(K), one), zero, j)
-            plan.store(plan.math.add(plan.load(x, i, j), plan.load(y, row, column)), out, i, j)
+    with plan.parallel(B) as (i,), plan.lanes(N) as (j, _):
+        zero, one = plan.index(0), plan.index(1)
+        row = plan.math.select(plan.math.compare("eq", plan.size(M), one), zero, i)
+        column = plan.math.select(plan.math.compare("eq", plan.size(K), one), zero, j)
+        plan.store(plan.math.add(plan.load(x, i, j), plan.load(y, row, column)), out, i, j)
     return plan.kernel
 
 
@@ -66,6 +65,16 @@ def embedding() -> KernelOp:
         inside = plan.check(row, M, 7)
         with plan.lanes(N) as (j, _):
             plan.store(plan.load(table, row, j, guard=inside), out, i, j)
+    return plan.kernel
+
+
+def embedding_inside() -> KernelOp:
+    """`embedding` with everything inside the lanes."""
+    plan = Plan("embedding_inside", ["b", "m", "n"], [buffer(F32, [M, N]), buffer(i64, [B]), buffer(F32, [B, N])])
+    table, ids, out = plan.buffers
+    with plan.parallel(B) as (i,), plan.lanes(N) as (j, _):
+        row = plan.math.to_index(plan.load(ids, i))
+        plan.store(plan.load(table, row, j, guard=plan.check(row, M, 7)), out, i, j)
     return plan.kernel
 
 
@@ -194,11 +203,10 @@ def product(name: str = "product", element: Attribute = F32) -> KernelOp:
         [buffer(element, [B, M, K]), buffer(element, [B, K, N]), buffer(element, [N]), buffer(element, [B, M, N])],
     )
     x, y, z, out = plan.buffers
-    with plan.parallel(B, M) as (g, i):
-        with plan.lanes(N) as (j, _):
-            with plan.dot(K, element) as (k, total):
-                plan.yield_(plan.load(x, g, i, k), plan.load(y, g, k, j))
-            plan.store(plan.math.add(total.result, plan.load(z, j)), out, g, i, j)
+    with plan.parallel(B, M) as (g, i), plan.lanes(N) as (j, _):
+        with plan.dot(K, element) as (k, total):
+            plan.yield_(plan.load(x, g, i, k), plan.load(y, g, k, j))
+        plan.store(plan.math.add(total.result, plan.load(z, j)), out, g, i, j)
     return plan.kernel
 
 
@@ -257,7 +265,7 @@ def fixed_row(extent: int) -> KernelOp:
 
 
 def uniform_in_empty_lanes() -> KernelOp:
-    """out[i, j] = x[i, 0] / 2 + j: what does not depend on j is read only where there is a j."""
+    """out[i, j] = x[i, 0] / 2: what does not depend on j is read only where there is a j."""
     plan = Plan("uniform_in_empty_lanes", ["b", "n"], [buffer(F32, [B, N]), buffer(F32, [B, N])])
     x, out = plan.buffers
     with plan.parallel(B) as (i,), plan.lanes(N) as (j, _):
@@ -265,15 +273,78 @@ def uniform_in_empty_lanes() -> KernelOp:
     return plan.kernel
 
 
+def convolution() -> KernelOp:
+    """out[g, t, j] = gelu-like of Σ_r Σ_k x[g, t + r − 1, k] · w[r, k, j]: a guarded dot inside a loop inside lanes."""
+    plan = Plan(
+        "convolution", ["b", "m", "k", "n"], [buffer(F32, [B, M, K]), buffer(F32, [3, K, N]), buffer(F32, [B, M, N])]
+    )
+    x, w, out = plan.buffers
+    with plan.parallel(B, M) as (g, t), plan.lanes(N) as (j, _):
+        with plan.loop(3, ["sum"], [F32]) as (r, taps):
+            at = plan.math.sub(plan.math.add(t, r), plan.index(1))
+            inside = plan.math.compare("lt", at, plan.size(M), unsigned=True)
+            with plan.dot(K) as (k, total):
+                plan.yield_(plan.load(x, g, at, k, guard=inside), plan.load(w, r, k, j))
+            plan.yield_(total.result)
+        y = taps.results[0]
+        plan.store(plan.math.mul(y, plan.math.function("tanh", y)), out, g, t, j)
+    return plan.kernel
+
+
+def nested_rows() -> KernelOp:
+    """out[i, a, j] = x[i, a, j] + y[a] · z[i]: lanes that store inside a loop without results."""
+    plan = Plan("nested_rows", ["b", "m", "n"],
+                [buffer(F32, [B, M, N]), buffer(F32, [M]), buffer(F32, [B]), buffer(F32, [B, M, N])])  # fmt: skip
+    x, y, z, out = plan.buffers
+    with plan.parallel(B) as (i,), plan.loop(M) as (a, _), plan.lanes(N) as (j, _):
+        scaled = plan.math.mul(plan.load(y, a), plan.load(z, i))
+        plan.store(plan.math.add(plan.load(x, i, a, j), scaled), out, i, a, j)
+    return plan.kernel
+
+
+def reversed_rows() -> KernelOp:
+    """out[i, j] = x[i, n − 1 − j]: a step of −1."""
+    plan = Plan("reversed_rows", ["b", "n"], [buffer(F32, [B, N]), buffer(F32, [B, N])])
+    x, out = plan.buffers
+    with plan.parallel(B) as (i,), plan.lanes(N) as (j, _):
+        plan.store(plan.load(x, i, plan.math.sub(plan.size(N - 1), j)), out, i, j)
+    return plan.kernel
+
+
+def strided_input() -> KernelOp:
+    """out[i, j] = x[i, j] with a stride of x known at run time only: m elements from lane to lane."""
+    plan = Plan("strided_input", ["b", "n", "m"], [buffer(F32, [B, N], [M * N + 1, M]), buffer(F32, [B, N])])
+    x, out = plan.buffers
+    with plan.parallel(B) as (i,), plan.lanes(N) as (j, _):
+        plan.store(plan.load(x, i, j), out, i, j)
+    return plan.kernel
+
+
 NARROW = {"f16": F16, "bf16": BF16}
 ELEMENTS = {"i8": I8, "i16": IntegerType(16), "i32": i32, "i64": i64, "i1": I1, "f64": F64, **NARROW}
-FIXED = (1, 3, 16, 32, 48, 100)
+FIXED = (1, 3, 8, 16, 32, 48, 100)
 SINGLE = (
     column_sum, transpose, scatter_columns, open_broadcast, embedding, take, pad, iota, divide_integers, compare, maximum,
-    channel_sum, row_dot, scalar_points, uniform_in_empty_lanes,
+    channel_sum, row_dot, scalar_points, uniform_in_empty_lanes, convolution, nested_rows, reversed_rows, strided_input,
+    embedding_inside,
 )  # fmt: skip
 
 
 def kinds_of(name: str) -> list[str]:
     """The reductions that are tried for an element type."""
-    return ["sum", "max", "min", "prod"] if name in ("f16", "bf16", "f32", "f64") else ["sum", "max", "min", "prod", "and", "or"]
+    return (
+        ["sum", "max", "min", "prod"]
+        if name in ("f16", "bf16", "f32", "f64")
+        else ["sum", "max", "min", "prod", "and", "or"]
+    )
+
+
+def cast(name: str, source: Attribute, target: Attribute) -> KernelOp:
+    """out[j] = x[j] as a narrower or wider float."""
+    plan = Plan(name, ["n"], [buffer(source, [N]), buffer(target, [N])])
+    x, out = plan.buffers
+    with plan.lanes(N) as (j, _):
+        value = plan.load(x, j)
+        narrows = source == F32
+        plan.store(plan.add((arith.TruncFOp if narrows else arith.ExtFOp)(value, target)), out, j)
+    return plan.kernel

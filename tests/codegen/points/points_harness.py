@@ -102,7 +102,9 @@ def check_plan(
     for begin, end in spans or [(0, total)]:
         compiled.run(name, inner, sizes, begin, end)
     for number, (native, reference, around) in enumerate(zip(inner, expected, padded, strict=True)):
-        assert not around[:GUARD].any() and not around[around.size - GUARD :].any(), f"{name} wrote outside buffer {number}"
+        assert not around[:GUARD].any() and not around[around.size - GUARD :].any(), (
+            f"{name} wrote outside buffer {number}"
+        )
         kind = native.dtype.kind
         if kind in "biu":
             np.testing.assert_array_equal(native, reference, err_msg=f"{name} buffer {number} at {dict(sizes)}")

@@ -143,7 +143,9 @@ def bias_gelu() -> KernelOp:
 
 def masked_softmax() -> KernelOp:
     """out[g, i, :] = softmax(scale · x[g, i, :] + mask[i, :]), the row kept in scratch."""
-    plan = Plan("masked_softmax", ["b", "s", "n"], [buffer(F32, [B, S, N]), buffer(F32, [S, N]), buffer(F32, [B, S, N])])
+    plan = Plan(
+        "masked_softmax", ["b", "s", "n"], [buffer(F32, [B, S, N]), buffer(F32, [S, N]), buffer(F32, [B, S, N])]
+    )
     x, mask, out = plan.buffers
     with plan.parallel(B, S) as (g, i):
         row = plan.scratch(N)

@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from points_harness import lower_module, load_module
+from points_harness import load_module, lower_module
 from points_plans import F32
 from xdsl.builder import Builder as PlanBuilder
 from xdsl.builder import InsertPoint

@@ -100,7 +100,9 @@ def check(example: Example, name: str | None = None) -> DhloOp:
     return replacement.owner  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("law", [law for _, law in LAWS.values()], ids=[f"{name}-{law.name}" for name, law in LAWS.values()])
+@pytest.mark.parametrize(
+    "law", [law for _, law in LAWS.values()], ids=[f"{name}-{law.name}" for name, law in LAWS.values()]
+)
 def test_law_fires_and_holds(law: Law) -> None:
     check(law.example, law.name)
 
@@ -114,7 +116,11 @@ def test_law_fires_and_holds(law: Law) -> None:
         lambda g: g(Convert, g(Convert, g.input("m", dtype=I8), dtype=F32), dtype=U8),
         lambda g: g(Convert, g(Convert, g.input("m", dtype=BOOL), dtype=BF16), dtype=I64),
         lambda g: g(BroadcastInDim, g(BroadcastInDim, g.input("n"), dimensions=(0,), sizes=(N, M)), dimensions=(1, 2), sizes=(K, N, M)),
-        lambda g: g(Slice, g(Slice, g.input(2 * M + 4), starts=(2 * M + 3,), sizes=(M + 2,), strides=(-2,)), starts=(1,), sizes=(M,), strides=(1,)),
+        lambda g: g(
+            Slice,
+            g(Slice, g.input(2 * M + 4), starts=(2 * M + 3,), sizes=(M + 2,), strides=(-2,)),
+            starts=(1,), sizes=(M,), strides=(1,),
+        ),
         lambda g: g(Reduce, g(Reduce, g.input("m", "n", "k", dtype=I32), axes=(0,), kind="sum"), axes=(1,), kind="sum"),
         lambda g: g(Compare, g.iota(0, "m"), g.full(0, "m", dtype=I64), direction="lt"),
     ],
@@ -130,6 +136,10 @@ def test_other_forms_fire_and_hold(example: Example) -> None:
         lambda g: g(Subtract, g.input("m"), g.full(-0.0, "m")),
         lambda g: g(Convert, g(Convert, g.input("m"), dtype=F16), dtype=F32),  # loses bits
         lambda g: g(Convert, g(Convert, g.input("m", dtype=I32), dtype=U8), dtype=I32),
+        lambda g: g(Convert, g(Convert, g.input("m", dtype=I32), dtype=I8), dtype=I32),
+        lambda g: g(Convert, g(Convert, g.input("m", dtype=U8), dtype=I8), dtype=I32),
+        lambda g: _rows(g, g(BroadcastInDim, g.iota(0, 1), dimensions=(0,), sizes=(M,))),  # row 0, m times
+        lambda g: _rows(g, g.iota(0, "k")),  # another number of rows
         lambda g: g(Compare, *[g.input("m")] * 2, direction="eq"),  # NaN
         lambda g: g(Compare, g.iota(0, "m", dtype=I8), g.full(0, "m", dtype=I8), direction="ge"),  # wraps
         lambda g: g(Slice, g.input("m"), starts=(M - 1,), sizes=(M,), strides=(-1,)),
@@ -143,6 +153,14 @@ def test_no_law_fires(example: Example) -> None:
     assert simplify_op(op, Builder(InsertPoint.before(op)), Facts()) is None
 
 
+def _rows(g: FunctionBuilder, indices: SSAValue) -> SSAValue:
+    """x[indices] of x[m, n]."""
+    return g(
+        Gather, g.input("m", "n"), indices,
+        offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=1, slice_sizes=(1, N),
+    )  # fmt: skip
+
+
 def mask_lookup(g: FunctionBuilder) -> SSAValue:
     """aten.index(mask, [arange(b)[:, None, None, None], arange(s)[None, None, None, :]]) as one gather: [b, 1, 1, s]."""
     mask = g.input("m", "n", dtype=BOOL)
@@ -151,14 +169,8 @@ def mask_lookup(g: FunctionBuilder) -> SSAValue:
         for axis, size in ((0, "m"), (3, "n"))
     ]
     return g(
-        Gather, g(Concatenate, *vectors, axis=4) if len(vectors) > 1 else vectors[0], offset_dims=(), start_index_map=(0, 1),
-        collapsed_slice_dims=(0, 1), index_vector_dim=4, slice_sizes=(1, 1),
-    ) if False else _gather(g, mask, g(Concatenate, *vectors, axis=4))  # fmt: skip
-
-
-def _gather(g: FunctionBuilder, x: SSAValue, indices: SSAValue) -> SSAValue:
-    return g(
-        Gather, x, indices, offset_dims=(), start_index_map=(0, 1), collapsed_slice_dims=(0, 1), index_vector_dim=4, slice_sizes=(1, 1)
+        Gather, mask, g(Concatenate, *vectors, axis=4),
+        offset_dims=(), start_index_map=(0, 1), collapsed_slice_dims=(0, 1), index_vector_dim=4, slice_sizes=(1, 1),
     )  # fmt: skip
 
 

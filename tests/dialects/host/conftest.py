@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation
 
 from anyshape.dialects.host import (
@@ -16,15 +15,13 @@ from anyshape.dialects.host import (
     DenseOp,
     GuardAxisOp,
     GuardOp,
-    Host,
     LaunchOp,
     OutputOp,
     ProgramOp,
     ReturnOp,
     ViewOp,
 )
-from anyshape.dialects.sizes import DimsAttr, RelationAttr
-from anyshape.dialects.tile import KernelOp, Tile, buffer
+from anyshape.dialects.tile import KernelOp, buffer
 from anyshape.symbolic import Size
 
 
@@ -64,13 +61,3 @@ def sample() -> Sample:
         "shift": KernelOp("shift", ["rows", "half"], [some, some, some]),
     }
     return Sample(program, ops, kernels)
-
-
-@pytest.fixture
-def context() -> Context:
-    context = Context()
-    for dialect in (Builtin, Host, Tile):
-        context.load_dialect(dialect)
-    context.load_attr_or_type(DimsAttr)
-    context.load_attr_or_type(RelationAttr)
-    return context

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from xdsl.context import Context
 from xdsl.parser import Parser
 
+from anyshape.dialects.context import new_context
 from anyshape.dialects.host import ProgramOp
 from anyshape.dialects.host.verify import verify_program
 
 
-def test_round_trip(sample: Any, context: Context) -> None:
+def test_round_trip(sample: Any) -> None:
     text = str(sample.program)
-    parsed = Parser(context, text).parse_op()
+    parsed = Parser(new_context(), text).parse_op()
     assert isinstance(parsed, ProgramOp)
     assert str(parsed) == text
     assert parsed.is_structurally_equivalent(sample.program)

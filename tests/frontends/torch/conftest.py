@@ -48,7 +48,9 @@ def run() -> Callable[..., Any]:
 def compare() -> Callable[..., None]:
     """compare(program, module, *args, tolerance=…, **kwargs): interpreter = eager on this call."""
 
-    def check(program: ImportedProgram, module: torch.nn.Module, *args: Any, tolerance: float = 2e-5, **kwargs: Any) -> None:
+    def check(
+        program: ImportedProgram, module: torch.nn.Module, *args: Any, tolerance: float = 2e-5, **kwargs: Any
+    ) -> None:
         with torch.no_grad():
             expected = module(*args, **kwargs)
         assert_same(run_program(program, args, kwargs), expected, tolerance)

@@ -148,11 +148,18 @@ EXTREMA: Expressions = {
     "logsumexp": lambda x, y: torch.logsumexp(x, 1),
 }
 
+
+def _heads(z: Tensor, **keywords: Any) -> Tensor:
+    return F.scaled_dot_product_attention(z[:, None], z[:, None], z[:, None], **keywords)
+
+
 WEIGHT, BIAS, ROWS = torch.randn(6, 4), torch.randn(6), torch.randn(4)
 
 PRODUCTS: Expressions = {
     "linear": lambda x, y, z: F.linear(z, WEIGHT, BIAS) + F.linear(z, WEIGHT),
-    "layer_norm": lambda x, y, z: F.layer_norm(z, (4,)) + F.layer_norm(z, (4,), ROWS) + F.layer_norm(z, (4,), ROWS, ROWS, 1e-3),
+    "layer_norm": lambda x, y, z: (
+        F.layer_norm(z, (4,)) + F.layer_norm(z, (4,), ROWS) + F.layer_norm(z, (4,), ROWS, ROWS, 1e-3)
+    ),
     "rms_norm": lambda x, y, z: F.rms_norm(z, (4,), ROWS) + F.rms_norm(z, (4,), eps=1e-3),
     "mm": lambda x, y, z: x @ y.t(),
     "addmm": lambda x, y, z: torch.addmm(x.sum(1, keepdim=True), x, y.t(), beta=0.5, alpha=2),
@@ -163,12 +170,15 @@ PRODUCTS: Expressions = {
     "matmul_broadcast": lambda x, y, z: x[:, None, None, :] @ z,
     "einsum": lambda x, y, z: torch.einsum("bsd,bs->bd", z, x),
     "attention": lambda x, y, z: F.scaled_dot_product_attention(z, z, z),
-    "attention_causal": lambda x, y, z: F.scaled_dot_product_attention(z[:, None], z[:, None], z[:, None], is_causal=True, scale=0.3),
-    "attention_mask": lambda x, y, z: F.scaled_dot_product_attention(z[:, None], z[:, None], z[:, None], attn_mask=(x > -1)[:, None, None, :]),
+    "attention_causal": lambda x, y, z: _heads(z, is_causal=True, scale=0.3),
+    "attention_mask": lambda x, y, z: _heads(z, attn_mask=(x > -1)[:, None, None, :]),
     "attention_bias": lambda x, y, z: F.scaled_dot_product_attention(z, z, z, attn_mask=y[:, None, :] * x[:, :, None]),
     "attention_2d": lambda x, y, z: F.scaled_dot_product_attention(x, y, x, scale=0.2),
     "attention_grouped": lambda x, y, z: F.scaled_dot_product_attention(
-        torch.stack([z, z + 1, z - 1, z * 2], 1), torch.stack([z, z + 2], 1), torch.stack([z, z * 3], 1), enable_gqa=True
+        torch.stack([z, z + 1, z - 1, z * 2], 1),
+        torch.stack([z, z + 2], 1),
+        torch.stack([z, z * 3], 1),
+        enable_gqa=True,
     ),
 }
 
@@ -208,6 +218,30 @@ INTEGERS: Expressions = {
     "prod": lambda i, j: (i % 3).prod(1),
 }
 
+CHANNELS = nn.BatchNorm1d(6).eval()
+with torch.no_grad():
+    CHANNELS.running_mean.normal_()  # pyright: ignore[reportOptionalMemberAccess]
+    CHANNELS.weight.normal_()
+
+LAYERS: Expressions = {
+    "elu": lambda x, y, z: F.elu(x, 0.7) + F.selu(y) + F.celu(x),
+    "softplus": lambda x, y, z: F.softplus(x) + F.mish(y),
+    "exp2": lambda x, y, z: torch.exp2(x),
+    "batch_norm": lambda x, y, z: CHANNELS(z.transpose(1, 2)),
+    "group_norm": lambda x, y, z: F.group_norm(z.transpose(1, 2), 3, torch.arange(6.0), torch.ones(6)),
+    "attention_layer": lambda x, y, z: SELF_ATTENTION(z, z, z, need_weights=False)[0],
+    "patches": lambda x, y, z: F.conv1d(z.flatten(0, 1)[:, :, None].expand(-1, 6, 5), PATCHES, BIAS, stride=2),
+    "root_of_size": lambda x, y, z: x / (z.shape[-1] ** 0.5) + y * (x.shape[0] / 2),
+    "size_compared": lambda x, y, z: torch.arange(6) < x.shape[0],
+    "one_hot": lambda x, y, z: F.one_hot((x > 0).long(), 3),
+    "roll": lambda x, y, z: x[:, None].expand(-1, 4, -1).roll(1, 1),
+    "cosine": lambda x, y, z: F.cosine_similarity(x, y, dim=1),
+    "var_mean": lambda x, y, z: tuple(torch.var_mean(z, -1)),
+}
+
+SELF_ATTENTION = nn.MultiheadAttention(6, 2, batch_first=True).eval()
+PATCHES = torch.randn(6, 6, 2)
+
 
 def _integers(b: int, s: int) -> tuple[Tensor, Tensor]:
     return torch.randint(-9, 9, (b, s)), torch.randint(-9, 9, (b, s))
@@ -228,6 +262,7 @@ FAMILIES: Mapping[str, tuple[Expressions, Callable[[int, int], tuple[Tensor, ...
     "extrema": (EXTREMA, floats),
     "products": (PRODUCTS, _with_width),
     "indexing": (INDEXING, _with_indices),
+    "layers": (LAYERS, lambda b, s: (*floats(b, s), torch.randn(b, s, 6))),
     "integers": (INTEGERS, _integers),
 }
 

@@ -1,9 +1,10 @@
 """Register tiles of a matrix product: C[r, j] = init[r, j] + Σ_k A[r, k]·B[k, j] for up to six rows and 64 columns.
 
-One function for each row count, `as_mm_<element>_r<rows>` for up to 64 columns and `…_r<rows>_narrow` for up to 32. A is read in place with any row stride, one broadcast for each row and
-k; B has rows of 64 (32) readable columns, `ldb` elements apart (64 in a packed panel). `init` is where the sums start: a bias
-row or zeros with stride 0, or C itself to go on with the sum of an earlier depth block. Every row of every variant adds its
-products in the order of k, one FMA each, so that a row's result depends neither on the other rows nor on threads.
+One function for each row count: `as_mm_<element>_r<rows>` for up to 64 columns and `…_r<rows>_narrow` for up to 32. A has
+any row stride, one broadcast for each row and step; B has rows of 64 (32) readable columns, one for each step, `ldb` elements apart
+(64·group in a packed panel). A step is one k, or a group of k that one instruction multiplies (`product`). `init` is where the sums
+start: a bias row or zeros with stride 0, or C itself to go on with the sum of an earlier depth block. Every row of every variant adds
+its products in the order of k, one FMA each, so that a row's result depends neither on the other rows nor on threads.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.contract.tile_shape import MAX_ROWS, PANEL, TileShape
 from anyshape.codegen.mlir import AttributeSpec, ModuleBuilder, Type, Value
+from anyshape.codegen.tiles.product import load_lhs, load_rhs, multiply
+from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape
 
-_PREFETCH_BYTES = 4096
+_BYTES_AHEAD = 4096
+"""Bytes of B between what a tile reads and what it prefetches, when B is packed."""
+AHEAD_LINES = 2
+"""Cache lines of other memory that a tile prefetches at each step."""
 _LINE = 64
-
-
+_SECOND_LEVEL = 2
 NARROW = PANEL // 2
 """Columns of a narrow tile: a head of 32, the last columns of a product."""
 
@@ -28,8 +32,12 @@ def tile_name(element: str, rows: int, *, narrow: bool = False) -> str:
 
 
 def tile_arguments(b: Builder) -> list[Type]:
-    """(A, lda, B, ldb, C, ldc, depth, init, init stride, columns); strides in elements, 0 < columns <= 64 or 32."""
-    return [b.ptr, b.i64, b.ptr, b.i64, b.ptr, b.i64, b.i64, b.ptr, b.i64, b.i64]
+    """(A, lda, B, ldb, C, ldc, steps, init, init stride, columns, ahead, step); 0 < columns <= 64 or 32.
+
+    Strides are in elements of each. At each step two cache lines from `ahead + number·step` on, `step` in bytes, are prefetched to the
+    second-level cache: a part of what comes next, so that reading it overlaps with this tile's work.
+    """
+    return [b.ptr, b.i64, b.ptr, b.i64, b.ptr, b.i64, b.i64, b.ptr, b.i64, b.i64, b.ptr, b.i64]
 
 
 def emit_tile(module: ModuleBuilder, shape: TileShape, rows: int, *, narrow: bool = False) -> None:
@@ -62,41 +70,54 @@ class _Tile:
 
     @property
     def element(self) -> Type:
-        return self.b.type(self.shape.element)
+        """The element type of sums."""
+        return self.b.type(self.shape.sum_element)
 
     def emit_pass(self, args: list[Value], column: Value) -> None:
         """The tile's columns from `column` on."""
-        b, element, lanes = self.b, self.element, self.shape.lanes
-        a, lda, rhs, ldb, c, ldc, depth, init, init_stride, columns = args
-        rhs, c, init = (b.offset(pointer, element, column) for pointer in (rhs, c, init))
+        b, shape, element = self.b, self.shape, self.element
+        a, lda, rhs, ldb, c, ldc, steps, init, init_stride, columns, ahead, ahead_step = args
+        factor = b.type(shape.element)
+        rhs = b.offset(rhs, factor, b.mul(column, shape.group))
+        c, init = (b.offset(pointer, element, column) for pointer in (c, init))
         left = b.sub(columns, column)
         full = b.cmp("sge", left, self.width)
-        start = self._load(self._rows_of(init, init_stride), left, full)
-        a_rows = self._rows_of(a, lda)
-        with b.for_(0, depth, 1, start) as loop:
-            row_of_b = b.offset(rhs, element, b.mul(loop.index, ldb))
-            self._prefetch(row_of_b, ldb)
-            loaded = [b.load(row_of_b, element, vector * lanes, width=lanes) for vector in range(self.vectors)]
+        a_rows = self._rows_of(a, lda, b.type(shape.lhs_element))
+        start = self._load(self._rows_of(init, init_stride, element), left, full)
+        if shape.row_header:
+            start = self._add_headers(start, a_rows)
+        with b.for_(0, steps, 1, start) as loop:
+            row_of_b = b.offset(rhs, factor, b.mul(loop.index, ldb))
+            self._prefetch(row_of_b, ldb, b.offset(ahead, b.i8, b.mul(loop.index, ahead_step)))
+            loaded = load_rhs(b, shape, row_of_b, self.vectors)
             sums: list[Value] = []
             for row in range(self.rows):
-                factor = b.broadcast(b.load(a_rows[row], element, loop.index), lanes)
-                first = row * self.vectors
-                sums += [b.fma(factor, loaded[vector], loop.args[first + vector]) for vector in range(self.vectors)]
+                lhs = load_lhs(b, shape, a_rows[row], loop.index)
+                args_of_row = loop.args[row * self.vectors :]
+                sums += [multiply(b, shape, lhs, loaded[v], args_of_row[v]) for v in range(self.vectors)]
             loop.yield_(*sums)
-        self._store(loop.results, self._rows_of(c, ldc), left, full)
+        self._store(loop.results, self._rows_of(c, ldc, element), left, full)
 
-    def _rows_of(self, pointer: Value, stride: Value) -> list[Value]:
-        return [self.b.offset(pointer, self.element, self.b.mul(stride, row)) for row in range(self.rows)]
+    def _rows_of(self, pointer: Value, stride: Value, element: Type) -> list[Value]:
+        return [self.b.offset(pointer, element, self.b.mul(stride, row)) for row in range(self.rows)]
+
+    def _add_headers(self, sums: list[Value], rows: list[Value]) -> list[Value]:
+        """Sums that start from the i32 in front of each row of the left-hand side."""
+        b = self.b
+        headers = [b.broadcast(b.load(row, b.i32, -1, alignment=1), self.shape.lanes) for row in rows]
+        return [b.add(sum_, headers[number // self.vectors]) for number, sum_ in enumerate(sums)]
 
     def _masks(self, left: Value) -> list[Value]:
         lanes = self.shape.lanes
         return [self.b.tail_mask(self.b.sub(left, vector * lanes), lanes) for vector in range(self.vectors)]
 
-    def _prefetch(self, row_of_b: Value, ldb: Value) -> None:
-        distance = max(1, _PREFETCH_BYTES // (PANEL * self.shape.element_bytes))
-        ahead = self.b.offset(row_of_b, self.element, self.b.mul(ldb, distance))
-        for start in range(0, self.width, _LINE // self.shape.element_bytes):
-            self.b.prefetch(ahead, self.element, start)
+    def _prefetch(self, row_of_b: Value, ldb: Value, ahead: Value) -> None:
+        b, shape = self.b, self.shape
+        own = b.offset(row_of_b, b.type(shape.element), b.mul(ldb, _BYTES_AHEAD // shape.step_bytes))
+        for start in range(0, self.width * shape.group * shape.element_bytes, _LINE):
+            b.prefetch(own, b.i8, start)
+        for start in range(0, AHEAD_LINES * _LINE, _LINE):
+            b.prefetch(ahead, b.i8, start, locality=_SECOND_LEVEL)
 
     def _load(self, rows: list[Value], left: Value, full: Value) -> list[Value]:
         b, element, lanes, vectors = self.b, self.element, self.shape.lanes, self.vectors

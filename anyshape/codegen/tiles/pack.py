@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.contract.tile_shape import PANEL, TileShape
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.tiles.shape import DEPTH_GROUP, PANEL, TileShape
 
 
 def pack_panels(rhs: NDArray[Any], panel: int = PANEL) -> NDArray[Any]:
@@ -42,6 +42,13 @@ def pack_lhs_name(element: str) -> str:
 def pack_lhs_arguments(b: Builder) -> list[Type]:
     """(source, stride of the row, stride of k, rows, depth, target)."""
     return [b.ptr, b.i64, b.i64, b.i64, b.i64, b.ptr]
+
+
+def copied_row(b: Builder, shape: TileShape, depth: Value) -> Value:
+    """Elements from one copied row of the left-hand side to the next: `TileShape.copied_depth` at run time."""
+    if shape.element != "i8":
+        return depth
+    return b.add(b.and_(b.add(depth, DEPTH_GROUP - 1), -DEPTH_GROUP), shape.row_header)
 
 
 def emit_pack_rhs(module: ModuleBuilder, shape: TileShape) -> None:

@@ -1,0 +1,76 @@
+"""Code that no graph changes, compiled once for a machine: register tiles, packing, and the drivers of products and attention.
+
+It comes in parts, an object for each, so that a program links (and a first run compiles) what it uses only.
+
+| part | defines | needs |
+|---|---|---|
+| `Part("contract", element)` | tiles, packing, block driver; element `f32 f64 bf16 f16 i8` | |
+| `Part("attend", element)` | softmax and the driver of attention; element `f32 f64` | `Part("contract", element)` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from anyshape.codegen.attend.driver import emit_attend_driver
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.contract.driver import declare_block_parts, emit_block_driver
+from anyshape.codegen.llvm import Target, emit_object, optimise
+from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
+from anyshape.codegen.tiles.shape import tile_shape
+from anyshape.support.machine import Machine
+
+
+@dataclass(frozen=True, order=True)
+class Part:
+    """Micro-kernels that are compiled together."""
+
+    kind: Literal["contract", "attend"]
+    element: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}_{self.element}"
+
+
+def parts_of(elements: Sequence[str]) -> tuple[Part, ...]:
+    """Every part for these element types."""
+    products = [Part("contract", element) for element in elements]
+    return (*products, *(Part("attend", element) for element in elements if element in ("f32", "f64")))
+
+
+def emit_microkernels(module: ModuleBuilder, machine: Machine, parts: Sequence[Part]) -> None:
+    """Define the parts in an entered module; what they need of parts that are not among them is declared."""
+    for part in parts:
+        shape = tile_shape(part.element, machine)
+        if part.kind == "contract":
+            emit_block_driver(module, shape)
+            continue
+        if Part("contract", part.element) not in parts:
+            declare_block_parts(module, Builder(), shape)
+        emit_attend_driver(module, shape)
+
+
+def part_object(target: Target, machine: Machine, part: Part) -> bytes:
+    """The object of one part."""
+    return emit_object(_code(target, machine, (part,)), target)
+
+
+@cache
+def shared_objects(target: Target, machine: Machine, elements: tuple[str, ...] = ("f32",)) -> bytes:
+    """One object with every part for these element types, made once in a process."""
+    return emit_object(shared_code(target, machine, elements), target)
+
+
+def shared_code(target: Target, machine: Machine, elements: tuple[str, ...] = ("f32",)) -> str:
+    """The optimised LLVM IR of `shared_objects`."""
+    return _code(target, machine, parts_of(elements))
+
+
+def _code(target: Target, machine: Machine, parts: Sequence[Part]) -> str:
+    module = ModuleBuilder("microkernels", function_attributes={"prefer-vector-width": str(machine.vector_bits)})
+    with module:
+        emit_microkernels(module, machine, parts)
+    return optimise(lower_to_llvm(module.module), target)

@@ -1,0 +1,157 @@
+"""How a 64-column panel of the right-hand side is walked: register tiles, depth blocks, row blocks.
+
+A register tile is R rows by `columns(R)` columns: R·V accumulators, V vectors of the right-hand side and one broadcast of
+the left-hand side must fit the register file. Wider machines take the whole panel at once, narrower ones in several passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from anyshape.support.errors import CodegenError
+from anyshape.support.machine import Machine
+from anyshape.symbolic import Size
+
+PANEL = 64
+"""Columns of a panel, the same for every machine: `tile.ContractOp.PANEL`."""
+MAX_ROWS = 6
+"""Rows of the largest register tile."""
+MAX_BLOCK_ROWS = 56 * MAX_ROWS
+DEPTH_GROUP = 4
+"""A packed panel of bytes has room for a depth rounded up to this, whatever group a machine's instructions take."""
+_DEPTH_BYTES = 3072
+"""Bytes of one row of a depth block: 768 f32. Six rows of the left-hand side then take 18 KB of the first-level cache."""
+_MAX_DEPTH = 1536
+
+_Depth = TypeVar("_Depth", int, Size)
+
+Method = Literal["fma", "vnni", "sdot", "pairs", "widened"]
+"""How a step of a tile multiplies; see `product`."""
+SUM_ELEMENTS = {"f32": "f32", "f64": "f64", "bf16": "f32", "f16": "f32", "i8": "i32"}
+"""Element type of both factors -> of their sums."""
+_BYTES = {"i8": 1, "i16": 2, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "f64": 8}
+_GROUPS: dict[Method, int] = {"fma": 1, "vnni": 4, "sdot": 4, "pairs": 2, "widened": 1}
+_LHS_ELEMENTS: dict[Method, str] = {"vnni": "i8", "sdot": "i8", "pairs": "i16", "widened": "i32"}
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """Tile sizes for one element type on one machine.
+
+    Args:
+        element: MLIR's name of the factors' element type in memory, a key of `SUM_ELEMENTS`.
+        lanes: sums of a vector register.
+        registers: vector registers.
+        l2: bytes of the second-level cache.
+        method: how a step multiplies.
+    """
+
+    element: str
+    lanes: int
+    registers: int
+    l2: int
+    method: Method
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element of the factors in memory."""
+        return _BYTES[self.element]
+
+    @property
+    def sum_element(self) -> str:
+        """The element type of sums, of what they start from and of where they are stored."""
+        return SUM_ELEMENTS[self.element]
+
+    @property
+    def sum_bytes(self) -> int:
+        """Bytes of a sum."""
+        return _BYTES[self.sum_element]
+
+    @property
+    def is_wide(self) -> bool:
+        """Factors are summed in their own type, and may be read where they lie; others are always copied or packed."""
+        return self.element == self.sum_element
+
+    @property
+    def lhs_element(self) -> str:
+        """The element type in which a tile reads the left-hand side."""
+        return _LHS_ELEMENTS.get(self.method, self.sum_element)
+
+    @property
+    def lhs_bytes(self) -> int:
+        """Bytes of an element of the left-hand side as a tile reads it."""
+        return _BYTES[self.lhs_element]
+
+    @property
+    def group(self) -> int:
+        """Products of a sum that one step adds: as many k as lie together in a packed panel, and in a row of the left-hand side."""
+        return _GROUPS[self.method]
+
+    @property
+    def row_header(self) -> int:
+        """Elements in front of a copied row of the left-hand side: with `vnni` the i32 from which the row's sums start."""
+        return 4 if self.method == "vnni" else 0
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of a packed panel that one step reads."""
+        return PANEL * self.group * self.element_bytes
+
+    @property
+    def depth(self) -> int:
+        """Elements of a depth block; longer sums go on from what the block before has stored."""
+        return min(_DEPTH_BYTES // self.lhs_bytes, _MAX_DEPTH)
+
+    def vectors(self, rows: int) -> int:
+        """Vectors in one row of a tile of `rows` rows: the most that fit, a power of two."""
+        vectors = PANEL // self.lanes
+        # Two vectors of bf16 come out of one: see `product`.
+        fewest = 2 if self.element == "bf16" else 1
+        while vectors > fewest and rows * vectors + (vectors if rows > 1 else 0) + 1 > self.registers:
+            vectors //= 2
+        return vectors
+
+    def columns(self, rows: int) -> int:
+        """Columns of a tile of `rows` rows; divides `PANEL`."""
+        return self.vectors(rows) * self.lanes
+
+    def block_rows(self, depth: Size) -> int:
+        """Rows of a row block: its depth block of the left-hand side fills at most half the second-level cache."""
+        block_depth = max(1, min(self.depth, depth.constant_or(self.depth)))
+        rows = self.l2 // 2 // (block_depth * self.lhs_bytes)
+        return max(MAX_ROWS, min(MAX_BLOCK_ROWS, rows - rows % MAX_ROWS))
+
+    def copied_depth(self, depth: int) -> int:
+        """Elements from one copied row of the left-hand side to the next."""
+        return packed_depth(self.element, depth) + self.row_header
+
+
+def packed_depth(element: str, depth: _Depth) -> _Depth:
+    """Rows of 64 elements of a packed panel of that depth."""
+    return depth if element != "i8" else (depth + (DEPTH_GROUP - 1)) // DEPTH_GROUP * DEPTH_GROUP
+
+
+def tile_shape(element: str, machine: Machine) -> TileShape:
+    """Tile sizes for factors of that element type, a key of `SUM_ELEMENTS`; raises `CodegenError` for others."""
+    sum_element = SUM_ELEMENTS.get(element)
+    if sum_element is None:
+        raise CodegenError(
+            "no register tiles for this element type", where="tile_shape", got=element, expected=", ".join(SUM_ELEMENTS)
+        )
+    lanes = min(PANEL // 2, machine.lanes(8 * _BYTES[sum_element]))
+    method = _byte_method(machine) if element == "i8" else "fma"
+    return TileShape(element, lanes, max(machine.registers, 8), machine.l2, method)
+
+
+def _byte_method(machine: Machine) -> Method:
+    """The instructions that a machine has for i8 · i8 → i32."""
+    has = machine.features.__contains__
+    if machine.architecture == "x86_64":
+        if machine.vector_bits == 512 and has("avx512vnni"):
+            return "vnni"
+        if has({512: "avx512bw", 256: "avx2"}.get(machine.vector_bits, "")):
+            return "pairs"
+    if machine.architecture == "aarch64" and machine.vector_bits == 128 and has("dotprod"):
+        return "sdot"
+    return "widened"

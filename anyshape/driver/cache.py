@@ -1,0 +1,181 @@
+"""Compiled programs on disk, shared between processes.
+
+One file an entry, named by its key: a digest of everything the code depends on (the compiler's own sources, the target, the
+machine's numbers, the graph with its facts, the options). The folder is its owner's alone; files are opened without
+following links, checked for owner and kind, and verified against their digest when read. An entry that fails a check is
+dropped with a warning and compiled again. Writing goes to a new file that is renamed into place, so two processes may
+write at once. Nothing is unpickled: an entry is a JSON head and raw bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from anyshape.codegen.llvm import Target
+from anyshape.support.machine import Machine
+
+MAGIC = b"anyshape-cache-1\n"
+LIMIT_BYTES = 2 << 30
+"""Total size from which the entries that were not used for longest are evicted."""
+_SUFFIX = ".entry"
+_DIGEST_BYTES = 32
+
+
+class CacheWarning(UserWarning):
+    """The cache could not be used, or an entry was damaged; compilation goes on without it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A head of plain JSON values, and named blobs."""
+
+    head: Mapping[str, Any]
+    blobs: Mapping[str, bytes]
+
+    def encode(self) -> bytes:
+        """MAGIC, digest of the rest, length of the head, head, blobs in the head's order."""
+        layout = {name: len(data) for name, data in self.blobs.items()}
+        head = json.dumps({"head": self.head, "blobs": layout}).encode()
+        body = len(head).to_bytes(8, "little") + head + b"".join(self.blobs.values())
+        return MAGIC + hashlib.sha256(body).digest() + body
+
+    @classmethod
+    def decode(cls, data: bytes) -> Entry:
+        """Raises ValueError when the bytes are not an entry, or not the bytes that were written."""
+        start = len(MAGIC) + _DIGEST_BYTES
+        if data[: len(MAGIC)] != MAGIC or len(data) < start + 8:
+            raise ValueError("not a cache entry")
+        body = memoryview(data)[start:]
+        if hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
+            raise ValueError("contents do not match their digest")
+        length = int.from_bytes(body[:8], "little")
+        head: Any = json.loads(bytes(body[8 : 8 + length]))
+        blobs: dict[str, bytes] = {}
+        offset = 8 + length
+        for name, size in head["blobs"].items():
+            blobs[name] = bytes(body[offset : offset + size])
+            offset += size
+        return cls(head["head"], blobs)
+
+
+class Cache:
+    """A folder of entries. Every failure is a `CacheWarning`; none is an error of the compilation."""
+
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._folder = folder
+        self._limit = limit_bytes
+
+    def get(self, key: str) -> Entry | None:
+        """The entry of this key, None when there is none that can be trusted."""
+        if not self._folder.exists():
+            return None
+        try:
+            self._check_folder()
+        except (OSError, ValueError) as error:
+            warnings.warn(f"cache {self._folder} is not used: {error}", CacheWarning, stacklevel=2)
+            return None
+        path = self._folder / (key + _SUFFIX)
+        try:
+            data = self._read(path)
+            if data is None:
+                return None
+            entry = Entry.decode(data)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            warnings.warn(f"cache entry {path} is not used: {error}; compiling again", CacheWarning, stacklevel=2)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return entry
+
+    def put(self, key: str, entry: Entry) -> None:
+        """Store an entry, and evict old ones beyond the size limit."""
+        try:
+            self._make_folder()
+            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".part")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(entry.encode())
+                os.replace(temporary, self._folder / (key + _SUFFIX))
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
+            self._evict()
+        except (OSError, ValueError) as error:
+            warnings.warn(f"cache {self._folder} cannot be written: {error}", CacheWarning, stacklevel=2)
+
+    def _read(self, path: Path) -> bytes | None:
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+                raise ValueError("it is not a regular file of this user")
+            return file.read()
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._check_folder()
+
+    def _check_folder(self) -> None:
+        status = os.lstat(self._folder)
+        if not stat.S_ISDIR(status.st_mode):
+            raise ValueError(f"{self._folder} is not a folder (links are not followed)")
+        if status.st_uid != os.geteuid():
+            raise ValueError(f"{self._folder} belongs to user {status.st_uid}, not to {os.geteuid()}")
+        if status.st_mode & 0o077:
+            raise ValueError(f"{self._folder} must be private to its owner (mode 0700), got {status.st_mode & 0o777:o}")
+
+    def _evict(self) -> None:
+        files: list[tuple[float, int, Path]] = []
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            with contextlib.suppress(FileNotFoundError):
+                status = path.lstat()
+                files.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if total <= self._limit:
+                return
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+            total -= size
+
+
+@cache
+def compiler_fingerprint() -> str:
+    """A digest of the compiler's own sources and of the packages that make code: another compiler, another key."""
+    digest = hashlib.sha256()
+    package = Path(__file__).resolve().parents[1]
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode())
+        digest.update(path.read_bytes())
+    for name in ("xdsl", "llvmlite", "xtc-mlir-python-bindings"):
+        digest.update(f"{name}=={metadata.version(name)}".encode())
+    return digest.hexdigest()
+
+
+def key_of(kind: str, target: Target, machine: Machine, *parts: str) -> str:
+    """The key of an entry that depends on the compiler, the target, the machine and these texts."""
+    numbers = asdict(machine)
+    numbers["features"] = sorted(machine.features)
+    digest = hashlib.sha256()
+    for part in (kind, compiler_fingerprint(), repr(target), json.dumps(numbers, sort_keys=True), *parts):
+        digest.update(f"{len(part)}:".encode())
+        digest.update(part.encode())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Targets other than the machine that this program runs on."""

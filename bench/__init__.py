@@ -1,0 +1,1 @@
+"""Measurements of anyshape beside its peers: `python -m bench`."""

@@ -1,0 +1,137 @@
+"""Single layers, anyshape beside PyTorch eager: matrix products against the FMA rate, memory-bound groups against memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+import anyshape
+from anyshape.cli.timing import alternate
+from bench.ceilings import Ceilings
+from bench.figures import paired_ratio, spread
+
+ROWS = (1, 8, 17, 64, 128, 333, 1024)
+PRODUCTS = {
+    "MiniLM": ((384, 384), (384, 1536), (1536, 384)),
+    "BERT": ((768, 768), (768, 3072), (3072, 768)),
+    "Llama": ((2048, 2048), (2048, 5632), (5632, 2048)),
+}
+"""(depth k, columns n) of the layers of each model."""
+SECONDS = 0.6
+"""For one line of a table."""
+
+Say = Callable[[str], None]
+
+
+class Softmax(torch.nn.Module):
+    """exp(xᵢ − max x) / Σ exp(xⱼ − max x) over the last axis."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.softmax(x, dim=-1)
+
+
+class ResidualNorm(torch.nn.Module):
+    """Layer normalisation of x + x·s."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.randn(columns))
+        self.norm = torch.nn.LayerNorm(columns)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x + x * self.scale)
+
+
+class BiasGelu(torch.nn.Module):
+    """gelu(x + b), by the error function."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.randn(columns))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.gelu(x + self.bias)
+
+
+@dataclass(frozen=True)
+class MemoryCase:
+    """A memory-bound group, and the sizes that it runs at: one in cache, others larger."""
+
+    title: str
+    make: Callable[[int], torch.nn.Module]
+    shapes: tuple[tuple[int, int], ...]
+
+
+# 24 MB an array where caches shall not help: the C library gives memory of more than 32 MB back to the system at each call, and
+# both sides would measure page faults.
+MEMORY_CASES = (
+    MemoryCase("softmax", lambda columns: Softmax(), ((1024, 384), (16384, 384), (192, 32768))),
+    MemoryCase("residual + layer norm", ResidualNorm, ((1024, 384), (16384, 384), (1536, 4096))),
+    MemoryCase("bias + gelu", BiasGelu, ((1024, 1536), (4096, 1536))),
+)
+
+
+def measure_products(threads: int, ceilings: Ceilings, say: Say) -> list[dict[str, Any]]:
+    """GFLOP/s of a linear layer with any number of rows; one compilation a layer."""
+    rows: list[dict[str, Any]] = []
+    for model, layers in PRODUCTS.items():
+        for k, n in layers:
+            say(f"product {k}×{n}")
+            module = torch.nn.Linear(k, n).eval()
+            program = _compile(module, k, threads)
+            for m in ROWS:
+                row = _compare(module, program, torch.randn(m, k))
+                rate = 2e-9 * m * n * k / row["seconds"]["median"]
+                share = ceilings.product_ms(2.0 * m * n * k, 4.0 * n * k) / (1e3 * row["seconds"]["median"])
+                rows.append({"model": model, "m": m, "k": k, "n": n, "gflops": rate, "share": share, **row})
+    return rows
+
+
+def measure_memory(threads: int, ceilings: Ceilings, say: Say) -> list[dict[str, Any]]:
+    """GB/s of groups that read and write each element once. The share is of the machine's memory rate; what fits in cache
+    may exceed it."""
+    rows: list[dict[str, Any]] = []
+    for case in MEMORY_CASES:
+        programs: dict[int, tuple[torch.nn.Module, Any]] = {}
+        for height, columns in case.shapes:
+            say(f"{case.title} {height}×{columns}")
+            if columns not in programs:
+                module = case.make(columns).eval()
+                programs[columns] = module, _compile(module, columns, threads)
+            x = torch.randn(height, columns)
+            row = _compare(*programs[columns], x)
+            rate = 2e-9 * x.nbytes / row["seconds"]["median"]
+            size = {"rows": height, "columns": columns}
+            rows.append({"group": case.title, **size, "gb_s": rate, "share": rate / ceilings.memory_scale, **row})
+    return rows
+
+
+def _compile(module: torch.nn.Module, columns: int, threads: int) -> Any:
+    return anyshape.compile(
+        module,
+        (torch.randn(3, columns),),
+        dynamic_shapes=({0: torch.export.Dim("rows", min=1, max=1 << 20)},),
+        options=anyshape.Options(threads=threads),
+    )
+
+
+def _compare(module: torch.nn.Module, program: Any, x: torch.Tensor) -> dict[str, Any]:
+    """Seconds of ours and the paired ratio to eager's."""
+
+    def eager() -> torch.Tensor:
+        with torch.no_grad():
+            return module(x)
+
+    functions: Mapping[str, Callable[[], object]] = {"ours": lambda: program(x), "eager": eager}
+    difference = float((program(x) - eager()).abs().max())
+    samples = alternate(functions, seconds=SECONDS, block=10)
+    return {
+        "seconds": asdict(spread(samples["ours"])),
+        "eager_seconds": asdict(spread(samples["eager"])),
+        "eager_ratio": asdict(paired_ratio(samples["eager"], samples["ours"])),
+        "difference": difference,
+    }

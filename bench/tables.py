@@ -1,0 +1,203 @@
+"""The results as tables: on the terminal, and as Markdown between two marks of the README."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.engines import ENGINES
+
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+LARGE_BATCH = 16
+"""Throughput, where latency no longer matters, is shown apart from here on."""
+
+Results = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A titled table of text; the first column holds names."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def show(self, console: Console) -> None:
+        """Print it on the terminal."""
+        table = Table(*self.header, title=self.title, title_justify="left")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for row in self.rows:
+            table.add_row(*row)
+        console.print(table)
+
+    def markdown(self) -> str:
+        """The title in bold above a Markdown table."""
+        rule = ["---", *["---:"] * (len(self.header) - 1)]
+        lines = [f"| {' | '.join(row)} |" for row in (self.header, rule, *self.rows)]
+        return f"**{self.title}**\n\n" + "\n".join(lines)
+
+
+def grids(results: Results) -> list[Grid]:
+    """Every table of the sections that were measured."""
+    found: list[Grid] = []
+    if "ceilings" in results:
+        found.append(_ceilings(results["ceilings"]))
+    if "minilm" in results:
+        found += _minilm(results["minilm"])
+    if "stream" in results:
+        found.append(_stream(results["stream"]))
+    if "products" in results:
+        found.append(_products(results["products"]))
+    if "memory" in results:
+        found.append(_memory(results["memory"]))
+    return found
+
+
+def _ceilings(ceilings: Results) -> Grid:
+    rows = [
+        ("f32 multiply-add", f"{ceilings['fma_gflops']:.0f} GFLOP/s"),
+        ("memory, read", f"{ceilings['memory_read']:.1f} GB/s"),
+        ("memory, scale", f"{ceilings['memory_scale']:.1f} GB/s"),
+        ("last-level cache, read", f"{ceilings['cache_read']:.1f} GB/s"),
+    ]
+    return Grid(f"Ceilings of the machine, {ceilings['threads']} threads", ("what", "measured"), rows)
+
+
+def _minilm(minilm: Results) -> list[Grid]:
+    rows: list[Results] = minilm["rows"]
+    small = [row for row in rows if row["batch"] < LARGE_BATCH]
+    large = [row for row in rows if row["batch"] >= LARGE_BATCH]
+    single = [row for row in small if row["batch"] == 1]
+    several = [row for row in small if row["batch"] > 1]
+    cold = [
+        (ENGINES[name].title, f"{times['first']:.2f}", f"{times['all_shapes']:.2f}", f"{difference:.0e}")
+        for (name, times), difference in zip(minilm["cold"].items(), minilm["largest_difference"].values(), strict=True)
+    ]
+    return [
+        *(
+            _times(f"MiniLM-L6, warm, {what}: ms a call", part)
+            for what, part in (("batch 1", single), ("batch 8", several))
+        ),
+        _times("MiniLM-L6, warm, batch 16 and more: ms a call", large),
+        _ratios("MiniLM-L6, warm: times as fast as PyTorch eager, median and 10–90 % of the paired ratios", rows),
+        _shares("MiniLM-L6, warm: share of the machine's ceiling", rows),
+        Grid(
+            "MiniLM-L6, cold: seconds with compilation",
+            ("engine", "to the first answer", "to one answer at every shape", "largest difference"),
+            cold,
+        ),
+    ]
+
+
+def _by_engine(rows: Sequence[Results]) -> tuple[list[str], dict[str, list[Results]]]:
+    """Column titles, and the rows of each engine in the order of the columns."""
+    table: dict[str, list[Results]] = {}
+    for row in rows:
+        table.setdefault(row["engine"], []).append(row)
+    columns = dict.fromkeys(f"{row['batch']}×{row['length']}" for row in rows)
+    return list(columns), table
+
+
+def _times(title: str, rows: Sequence[Results]) -> Grid:
+    columns, table = _by_engine(rows)
+    lines = [[ENGINES[name].title, *(_ms(row["ms"]["median"]) for row in line)] for name, line in table.items()]
+    floors = [_ms(row["floor_ms"]) for row in next(iter(table.values()))] if table else []
+    return Grid(title, ["engine", *columns], [*lines, ["limit of the machine", *floors]])
+
+
+def _ratios(title: str, rows: Sequence[Results]) -> Grid:
+    columns, table = _by_engine(rows)
+    lines = [[ENGINES[name].title, *(_ratio(row["eager_ratio"]) for row in line)] for name, line in table.items()]
+    return Grid(title, ["engine", *columns], lines)
+
+
+def _shares(title: str, rows: Sequence[Results]) -> Grid:
+    columns, table = _by_engine(rows)
+    lines = [[ENGINES[name].title, *(f"{row['share']:.0%}" for row in line)] for name, line in table.items()]
+    return Grid(title, ["engine", *columns], lines)
+
+
+def _stream(stream: Results) -> Grid:
+    title = (
+        f"A stream of {stream['requests']} requests, {stream['shapes']} different shapes, {stream['tokens']} tokens: "
+        f"seconds (limit of the machine {stream['floor_s']:.1f})"
+    )
+    rows = [
+        (
+            ENGINES[row["engine"]].title,
+            f"{row['first_s']:.1f}",
+            f"{row['warm_s']['median']:.2f}",
+            _ratio(row["eager_ratio"]),
+            f"{row['share']:.0%}",
+        )
+        for row in stream["rows"]
+    ]
+    return Grid(title, ("engine", "first pass, cold", "warm", "against eager", "of the ceiling"), rows)
+
+
+def _products(rows: Sequence[Results]) -> Grid:
+    lines = [
+        (
+            f"{row['model']} {row['k']}×{row['n']}",
+            str(row["m"]),
+            f"{row['gflops']:.0f}",
+            f"{row['share']:.0%}",
+            _ratio(row["eager_ratio"]),
+        )
+        for row in rows
+    ]
+    header = ("layer", "rows", "GFLOP/s", "of the ceiling", "against eager")
+    return Grid("Linear layers, one compilation each for any number of rows", header, lines)
+
+
+def _memory(rows: Sequence[Results]) -> Grid:
+    lines = [
+        (
+            row["group"],
+            f"{row['rows']}×{row['columns']}",
+            f"{row['gb_s']:.1f}",
+            f"{row['share']:.0%}",
+            _ratio(row["eager_ratio"]),
+        )
+        for row in rows
+    ]
+    header = ("group", "size", "GB/s", "of memory's scale rate", "against eager")
+    return Grid("Memory-bound groups, one read and one write of each element", header, lines)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _ratio(ratio: Results) -> str:
+    return f"{ratio['median']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f})"
+
+
+def readme_section(results: Results) -> str:
+    """What stands between the marks: where it was measured, then the tables."""
+    machine = results["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    where = (
+        f"Measured by `make bench` on {machine['processor']}, {results['threads']} threads for every engine, all of them in turn "
+        f"in one run; f32. {versions}."
+    )
+    shown = {name: results[name] for name in ("ceilings", "minilm", "stream") if name in results}
+    skipped = [f"{name}: {why}" for name, why in results["skipped"].items()]
+    missing = [f"Not measured: {'; '.join(skipped)}."] if skipped else []
+    return "\n\n".join([where, *missing, *(grid.markdown() for grid in grids(shown))])
+
+
+def write_readme(path: Path, results: Results) -> None:
+    """Replace what stands between the marks; ValueError when the file does not have them, once and in order."""
+    text = path.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end or BEGIN in after or END in after:
+        raise ValueError(f"{path}: expected {BEGIN} and then {END}, once each")
+    path.write_text(f"{before}{BEGIN}\n{readme_section(results)}\n{END}{after}", encoding="utf-8")

@@ -1,0 +1,129 @@
+"""Each engine in a process of its own: no thread pool of one spins beside another's, and a cold start is cold."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anyshape.support.errors import AnyshapeError
+
+Shape = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Outputs of one call, for comparison."""
+
+    arrays: list[np.ndarray[Any, Any]]
+
+
+class Worker:
+    """A process that holds one loaded engine and does what it is told over a pipe; idle, it sleeps in a read."""
+
+    def __init__(self, name: str, threads: int, onnx_file: Path) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, name, threads, onnx_file), daemon=True)
+        self.name = name
+        self._process.start()
+        theirs.close()
+        self._receive()
+
+    def first_answer(self, shape: Shape) -> float:
+        """Seconds from a loaded model to the first answer, compilation included. Once a worker."""
+        return self._ask("first_answer", shape)
+
+    def block(self, shape: Shape, warm_up: int, calls: int) -> list[float]:
+        """Seconds of each of `calls` calls in a row, after `warm_up` that are not timed."""
+        return self._ask("block", shape, warm_up, calls)
+
+    def stream(self, shapes: Sequence[Shape]) -> float:
+        """Seconds for requests of these shapes one after another."""
+        return self._ask("stream", list(shapes))
+
+    def answer(self, shape: Shape) -> list[np.ndarray[Any, Any]]:
+        """The outputs for the inputs of a shape, which are the same in every worker."""
+        return self._ask("answer", shape).arrays
+
+    def close(self) -> None:
+        """End the process."""
+        self._pipe.close()
+        self._process.join(timeout=10)
+        if self._process.is_alive():
+            self._process.terminate()
+
+    def _ask(self, *message: Any) -> Any:
+        self._pipe.send(message)
+        return self._receive()
+
+    def _receive(self) -> Any:
+        try:
+            kind, value = self._pipe.recv()
+        except EOFError as error:
+            raise AnyshapeError("an engine's process died", where=self.name) from error
+        if kind == "error":
+            raise AnyshapeError("an engine failed", where=self.name, got=value)
+        return value
+
+
+def _serve(pipe: Connection, name: str, threads: int, onnx_file: Path) -> None:
+    """The worker's side: load, then one reply for each message until the pipe closes."""
+    try:
+        from bench.engines import ENGINES
+
+        session = _Session(ENGINES[name](threads, onnx_file))
+        pipe.send(("value", None))
+        while True:
+            method, *arguments = pipe.recv()
+            pipe.send(("value", getattr(session, method)(*arguments)))
+    except EOFError:
+        return
+    except Exception:
+        pipe.send(("error", traceback.format_exc(limit=-6)))
+
+
+class _Session:
+    """What a worker answers with; the methods are those of `Worker`."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        engine.load()
+
+    def first_answer(self, shape: Shape) -> float:
+        inputs = _inputs(shape)
+        start = time.perf_counter()
+        self._engine.prepare()
+        self._engine(inputs)
+        return time.perf_counter() - start
+
+    def block(self, shape: Shape, warm_up: int, calls: int) -> list[float]:
+        inputs = _inputs(shape)
+        for _ in range(warm_up):
+            self._engine(inputs)
+        return [self._timed(inputs) for _ in range(calls)]
+
+    def stream(self, shapes: Iterable[Shape]) -> float:
+        requests = [_inputs(shape) for shape in shapes]
+        return sum(self._timed(inputs) for inputs in requests)
+
+    def answer(self, shape: Shape) -> Answer:
+        return Answer([np.array(array) for array in self._engine(_inputs(shape))])
+
+    def _timed(self, inputs: Any) -> float:
+        start = time.perf_counter()
+        self._engine(inputs)
+        return time.perf_counter() - start
+
+
+def _inputs(shape: Shape) -> Any:
+    from anyshape.cli.minilm import random_inputs
+
+    return random_inputs(*shape)

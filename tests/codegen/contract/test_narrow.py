@@ -1,0 +1,135 @@
+"""Products of bf16, f16 and i8 on every kind of machine that this processor can stand in for, against f64 or exact integers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.codegen.contract.blocks import (
+    DTYPES,
+    MACHINES,
+    SUMS,
+    cases,
+    check,
+    code_of,
+    pack,
+    random,
+    run_block,
+    shape_of,
+)
+
+Guard = Callable[[np.ndarray], Any]
+every_machine = pytest.mark.parametrize("machine", MACHINES)
+every_element = pytest.mark.parametrize("element", ["bf16", "f16", "i8"])
+
+
+def lhs_scratch(guarded: Guard, machine: str, element: str, rows: int, depth: int) -> int:
+    """Scratch that ends at a guard page, 0xFF throughout."""
+    shape = shape_of(machine, element)
+    count = rows * shape.copied_depth(min(depth, shape.depth)) * shape.lhs_bytes
+    held.append(guarded(np.full(count, 0xFF, np.uint8)))
+    return held[-1].address
+
+
+held: list[Any] = []
+
+
+@every_machine
+@every_element
+def test_packed(guarded: Guard, machine: str, element: str) -> None:
+    rng = np.random.default_rng(1)
+    code, shape = code_of(machine, element), shape_of(machine, element)
+    for m, n, k in cases(2, 25):
+        a, stored = random(rng, (m, k), element), guarded(random(rng, (n, k), element))
+        start = guarded((8 * rng.standard_normal(n)).astype(SUMS[element]))
+        panels = pack(code, shape, stored.array.T, guarded)
+        lhs, out = guarded(a), guarded(np.full((m, n), 7, SUMS[element]))
+        run_block(
+            code, element, rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=k, lhs_depth=1, rhs=panels.address,
+            rhs_depth=64, rhs_column=1, rhs_panel=64 * panels.array.shape[1], packed=1, out=out.address, out_row=n,
+            init=start.address, lhs_scratch=lhs_scratch(guarded, machine, element, m, k),
+        )  # fmt: skip
+        check(out.array, a, stored.array.T, start.array)
+
+
+@every_machine
+@every_element
+@pytest.mark.parametrize("order", ["rows", "columns", "strided"])
+def test_packed_on_the_fly_and_any_left_strides(guarded: Guard, machine: str, element: str, order: str) -> None:
+    rng = np.random.default_rng(3)
+    code, shape = code_of(machine, element), shape_of(machine, element)
+    for m, n, k in cases(4, 12):
+        sizes = {"rows": (k, n), "columns": (n, k), "strided": (k, 3 * n)}[order]
+        rhs = guarded(random(rng, sizes, element))
+        w = {"rows": rhs.array, "columns": rhs.array.T, "strided": rhs.array[:, ::3]}[order]
+        step_k, step_j = {"rows": (n, 1), "columns": (1, k), "strided": (3 * n, 3)}[order]
+        transposed = order == "columns"
+        lhs = guarded(random(rng, (k, m) if transposed else (m, k), element))
+        a = lhs.array.T if transposed else lhs.array
+        out = guarded(np.full((m, n), 7, SUMS[element]))
+        rows = -(-min(k, shape.depth) // shape.group) * shape.group
+        scratch = guarded(np.zeros(rows * 64, DTYPES[element]))
+        run_block(
+            code, element, rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=1 if transposed else k,
+            lhs_depth=m if transposed else 1, rhs=rhs.address, rhs_depth=step_k, rhs_column=step_j, rhs_panel=64 * step_j,
+            out=out.address, out_row=n, lhs_scratch=lhs_scratch(guarded, machine, element, m, k),
+            rhs_scratch=scratch.address,
+        )  # fmt: skip
+        check(out.array, a, w)
+
+
+@every_machine
+def test_extreme_bytes_do_not_saturate(guarded: Guard, machine: str) -> None:
+    """−128 · −128 summed over every k: pairs of products in 16 bits would saturate, and 128 more of them wrap in 32."""
+    code, shape = code_of(machine, "i8"), shape_of(machine, "i8")
+    for left, right, k in ((-128, -128, 1000), (127, -128, 1000), (-128, 127, 7), (-128, -128, 140_000)):
+        a, w = np.full((3, k), left, np.int8), np.full((k, 20), right, np.int8)
+        lhs, out, panels = guarded(a), guarded(np.zeros((3, 20), np.int32)), pack(code, shape, w, guarded)
+        run_block(
+            code, "i8", rows=3, columns=20, depth=k, lhs=lhs.address, lhs_row=k, lhs_depth=1, rhs=panels.address,
+            rhs_depth=64, rhs_column=1, rhs_panel=64 * panels.array.shape[1], packed=1, out=out.address, out_row=20,
+            lhs_scratch=lhs_scratch(guarded, machine, "i8", 3, k),
+        )  # fmt: skip
+        expected = (left * right * k + 2**31) % 2**32 - 2**31
+        assert np.all(out.array == expected)
+
+
+@every_machine
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+def test_denormals_infinities_and_nan(guarded: Guard, machine: str, element: str) -> None:
+    """Widening is exact for every value: one product with 1 gives the value itself."""
+    bits = np.arange(0, 1 << 16, 7, np.uint16)
+    code, shape = code_of(machine, element), shape_of(machine, element)
+    w = bits.view(DTYPES[element])[None, :]
+    a = np.ones((1, 1), DTYPES[element])
+    n = w.shape[1]
+    panels = pack(code, shape, w, guarded)
+    for rhs, lhs, swapped in ((panels, guarded(a), False), (pack(code, shape, a, guarded), guarded(w.T.copy()), True)):
+        rows, columns = (n, 1) if swapped else (1, n)
+        out = guarded(np.zeros((rows, columns), np.float32))
+        run_block(
+            code, element, rows=rows, columns=columns, depth=1, lhs=lhs.address, lhs_row=1, lhs_depth=1, rhs=rhs.address,
+            rhs_depth=64, rhs_column=1, rhs_panel=64, packed=1, out=out.address, out_row=columns,
+            lhs_scratch=lhs_scratch(guarded, machine, element, rows, 1),
+        )  # fmt: skip
+        np.testing.assert_array_equal(out.array.ravel(), w.ravel().astype(np.float32))
+
+
+@every_element
+def test_a_kept_left_hand_side_is_not_copied_again(guarded: Guard, element: str) -> None:
+    """The second call reads scratch only: its left-hand side is at no address."""
+    rng = np.random.default_rng(5)
+    code, shape = code_of("host", element), shape_of("host", element)
+    m, n, k = 7, 20, 33
+    a, w = random(rng, (m, k), element), random(rng, (k, n), element)
+    lhs, panels = guarded(a), pack(code, shape, w, guarded)
+    scratch = lhs_scratch(guarded, "host", element, m, k)
+    for kept in (0, 1):
+        out = guarded(np.zeros((m, n), SUMS[element]))
+        run_block(
+            code, element, rows=m, columns=n, depth=k, lhs=0 if kept else lhs.address, lhs_row=k, lhs_depth=1,
+            rhs=panels.address, rhs_depth=64, rhs_column=1, rhs_panel=64 * panels.array.shape[1], packed=1,
+            out=out.address, out_row=n, lhs_scratch=scratch, lhs_kept=kept,
+        )  # fmt: skip
+        check(out.array, a, w)

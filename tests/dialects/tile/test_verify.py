@@ -1,0 +1,182 @@
+"""Each invariant of plans: a kernel that breaks it is refused, with a text that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from xdsl.builder import Builder, InsertPoint
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import SSAValue
+
+from anyshape.dialects.scalars import Scalars
+from anyshape.dialects.tile import (
+    DotOp,
+    KernelOp,
+    LanesOp,
+    LoadOp,
+    ParallelOp,
+    ScratchOp,
+    SizeOp,
+    StoreOp,
+    YieldOp,
+    buffer,
+)
+from anyshape.dialects.tile.verify import verify_kernel
+from anyshape.support.errors import VerifyError
+from anyshape.symbolic import Size
+
+F32 = Float32Type()
+B, N = Size.symbol("b"), Size.symbol("n")
+
+
+class Parts:
+    """parallel(b) { lanes(n) { out[i, j] = x[i, j] } }, open for changes: `outer` and `inner` append."""
+
+    def __init__(self) -> None:
+        self.kernel = KernelOp("k", ["b", "n"], [buffer(F32, [B, N]), buffer(F32, [B, N])])
+        self.x, self.out = self.kernel.body.block.args
+        self.top = Builder(InsertPoint.at_end(self.kernel.body.block))
+        self.parallel = self.top.insert(ParallelOp([B]))
+        self.outer = Builder(InsertPoint.at_end(self.parallel.body.block))
+        self.lanes = self.outer.insert(LanesOp(N))
+        self.inner = Builder(InsertPoint.at_end(self.lanes.body.block))
+        self.i, self.j = self.parallel.indices[0], self.lanes.index
+
+    def close(self, value: SSAValue | None = None, *indices: SSAValue) -> KernelOp:
+        value = value if value is not None else self.inner.insert(LoadOp(self.x, [self.i, self.j])).result
+        self.inner.insert(StoreOp(value, self.out, list(indices) or [self.i, self.j]))
+        self.inner.insert(YieldOp())
+        return self.kernel
+
+
+def test_a_good_kernel_passes() -> None:
+    verify_kernel(Parts().close())
+
+
+def in_place() -> KernelOp:
+    parts = Parts()
+    return parts.close(parts.inner.insert(LoadOp(parts.out, [parts.i, parts.j])).result)
+
+
+def lane_unused() -> KernelOp:
+    parts = Parts()
+    return parts.close(None, parts.i, parts.i)
+
+
+def row_unused() -> KernelOp:
+    parts = Parts()
+    return parts.close(None, parts.j, parts.j)
+
+
+def nested_lanes() -> KernelOp:
+    parts = Parts()
+    lanes = parts.inner.insert(LanesOp(N))
+    Builder(InsertPoint.at_end(lanes.body.block)).insert(YieldOp())
+    return parts.close()
+
+
+def foreign_symbol() -> KernelOp:
+    parts = Parts()
+    parts.inner.insert(SizeOp(Size.symbol("z") * 2))
+    return parts.close()
+
+
+def foreign_symbol_in_a_stride() -> KernelOp:
+    kernel = KernelOp("k", ["n"], [buffer(F32, [N], [Size.symbol("z")])])
+    lanes = Builder(InsertPoint.at_end(kernel.body.block)).insert(LanesOp(N))
+    inner = Builder(InsertPoint.at_end(lanes.body.block))
+    inner.insert(StoreOp(Scalars(inner).constant(1.0, F32), kernel.body.block.args[0], [lanes.index]))
+    inner.insert(YieldOp())
+    return kernel
+
+
+def two_outermost() -> KernelOp:
+    parts = Parts()
+    parts.top.insert(ParallelOp([B]))
+    return parts.close()
+
+
+def reduction_outermost() -> KernelOp:
+    kernel = KernelOp("k", ["n"], [buffer(F32, [N])])
+    lanes = Builder(InsertPoint.at_end(kernel.body.block)).insert(LanesOp(N, ["sum"], [F32]))
+    inner = Builder(InsertPoint.at_end(lanes.body.block))
+    inner.insert(YieldOp(inner.insert(LoadOp(kernel.body.block.args[0], [lanes.index])).result))
+    return kernel
+
+
+def scratch_written_twice() -> KernelOp:
+    parts = Parts()
+    early = Builder(InsertPoint.at_start(parts.parallel.body.block))
+    row = early.insert(ScratchOp(F32, [N])).result
+    one = Scalars(parts.inner).constant(1.0, F32)
+    for _ in range(2):
+        parts.inner.insert(StoreOp(one, row, [parts.j]))
+    return parts.close()
+
+
+def scratch_in_lanes() -> KernelOp:
+    parts = Parts()
+    row = parts.inner.insert(ScratchOp(F32, [N])).result
+    parts.inner.insert(StoreOp(Scalars(parts.inner).constant(1.0, F32), row, [parts.j]))
+    return parts.close()
+
+
+def used_before_definition() -> KernelOp:
+    parts = Parts()
+    kernel = parts.close()
+    load = next(op for op in parts.lanes.body.block.ops if isinstance(op, LoadOp))
+    load.detach()
+    parts.lanes.body.block.insert_op_before(load, parts.lanes.body.block.last_op)  # pyright: ignore[reportArgumentType]
+    return kernel
+
+
+def store_in_dot() -> KernelOp:
+    parts = Parts()
+    dot = parts.inner.insert(DotOp(N, F32))
+    inside = Builder(InsertPoint.at_end(dot.body.block))
+    one = Scalars(inside).constant(1.0, F32)
+    inside.insert(StoreOp(one, parts.out, [parts.i, parts.j]))
+    inside.insert(YieldOp(one, one))
+    parts.inner.insert(YieldOp())
+    return parts.kernel
+
+
+def too_few_yields() -> KernelOp:
+    parts = Parts()
+    bad = parts.outer.insert(LanesOp(N, ["sum"], [F32]))
+    Builder(InsertPoint.at_end(bad.body.block)).insert(YieldOp())
+    return parts.close()
+
+
+def unknown_kind() -> KernelOp:
+    parts = Parts()
+    bad = parts.outer.insert(LanesOp(N, ["mean"], [F32]))
+    inside = Builder(InsertPoint.at_end(bad.body.block))
+    inside.insert(YieldOp(Scalars(inside).constant(1.0, F32)))
+    return parts.close()
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (in_place, "both loaded and stored"),
+        (lane_unused, "argument 0 of tile.lanes"),
+        (row_unused, "argument 0 of tile.parallel"),
+        (nested_lanes, "lanes are nested"),
+        (foreign_symbol, "symbol that its kernel does not take"),
+        (foreign_symbol_in_a_stride, "symbol that its kernel does not take"),
+        (two_outermost, "one outermost op"),
+        (reduction_outermost, "one outermost op"),
+        (scratch_written_twice, "exactly one store"),
+        (scratch_in_lanes, "belongs to no parallel point"),
+        (used_before_definition, "not defined where it is used"),
+        (store_in_dot, "a store is inside a product"),
+        (too_few_yields, "must agree"),
+        (unknown_kind, "unknown reductions"),
+    ],
+)
+def test_a_broken_kernel_is_refused(broken: Callable[[], KernelOp], message: str) -> None:
+    with pytest.raises(VerifyError, match=message) as caught:
+        verify_kernel(broken())
+    assert "@k" in str(caught.value)
