@@ -32,7 +32,6 @@ class Subcommand:
 
 SUBCOMMANDS: Mapping[str, Subcommand] = {
     "demo": Subcommand("anyshape.cli.demo", "Compile a sentence encoder once and run it at many sizes."),
-    "run": Subcommand("anyshape.cli.run", "Run a compiled artifact on inputs from files."),
     "opt": Subcommand("anyshape.cli.opt", "Run any passes on a program given as text."),
     "info": Subcommand("anyshape.cli.info", "Show the machine, the options and the versions."),
 }

@@ -34,10 +34,11 @@ GRAPH_PASSES: tuple[ModulePass, ...] = (
     SimplifyPass(),  # laws that hold of whole composites, and sizes in their simplest form
     ExpandPass(),  # softmax, layer norm, … in simple ops, so that fusion sees inside
     SimplifyPass(),  # laws on what the expansions left
-    FoldPass(),  # what depends on constants only
     SinkReshapesPass(),  # elementwise ops next to the products that they follow
     CanonicaliseProductsPass(),  # factors as matrices
     MergeProductsPass(),  # q, k and v are slices of one product
+    DcePass(),  # the products that were merged, so that their weights have one use
+    FoldPass(),  # what depends on constants only
     SimplifyPass(),  # reshapes, transposes and constants that now meet
     CsePass(),  # equal ops once
     DcePass(),  # what no result needs

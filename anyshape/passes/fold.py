@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from anyshape.dialects.dhlo import Array, Constant, ConstantStore, DhloOp, Elementwise, Weight
+from anyshape.dialects.dhlo import Array, Concatenate, Constant, ConstantStore, DhloOp, Elementwise, Weight
 from anyshape.dialects.sizes import DimsAttr, dtype_of, numel, sizes_of
 from anyshape.passes.context import store_of
 from anyshape.passes.worklist import Rewrite, RewritePass, Rewritten
@@ -24,8 +24,8 @@ INTEGERS = range(-(2**63), 2**63)
 class FoldPass(RewritePass):
     """Elementwise ops on scalars become constants, other ops on weights and constants of static sizes become weights.
 
-    A result is kept only where the program does not grow: it has at most `limit` bytes, or, for elementwise ops, at most as many as
-    the weights that go with it, which nobody else uses. Reductions and products of more than `limit` bytes are left to their kernels.
+    A result is kept only where the program does not grow: it has at most `limit` bytes, or, for elementwise ops and
+    concatenations, at most as many as the weights that go with it, which nobody else uses. Reductions and products of more than `limit` bytes are left to their kernels.
 
     Args:
         limit: bytes.
@@ -53,7 +53,7 @@ class FoldPass(RewritePass):
         if result_bytes <= self.limit and all(_bytes(operand) <= self.limit for operand in op.operands):
             return True
         freed = [value for value in op.operands if isinstance(value.owner, Weight) and value.has_one_use()]
-        return isinstance(op, Elementwise) and result_bytes <= sum(map(_bytes, freed))
+        return isinstance(op, Elementwise | Concatenate) and result_bytes <= sum(map(_bytes, freed))
 
 
 def _is_known(value: SSAValue, arrays: ConstantStore | None) -> bool:

@@ -1,4 +1,4 @@
-"""Products that share their left factor become one: q, k and v of an attention are three slices of one product."""
+"""`merge-products`: products that share their left factor become one; q, k and v of an attention are slices of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -18,7 +17,7 @@ from anyshape.dialects.dhlo import (
     Add,
     Attention,
     BroadcastInDim,
-    ConstantStore,
+    Concatenate,
     DotGeneral,
     Reshape,
     Slice,
@@ -26,7 +25,6 @@ from anyshape.dialects.dhlo import (
     Weight,
 )
 from anyshape.dialects.sizes import sizes_of
-from anyshape.passes.context import store_of
 from anyshape.passes.worklist import functions_of
 from anyshape.symbolic import Size
 
@@ -48,15 +46,17 @@ class Projection:
 
 @dataclass(frozen=True)
 class MergeProductsPass(ModulePass):
-    """x·Wᵢᵀ + bᵢ for several i, all read by one attention -> slices of x·[W₀; W₁; …]ᵀ + [b₀, b₁, …]."""
+    """x·Wᵢᵀ + bᵢ for several i, all read by one attention -> slices of x·[W₀; W₁; …]ᵀ + [b₀, b₁, …].
+
+    The concatenations are of weights that nothing else uses; `fold` makes weights of them.
+    """
 
     name: ClassVar[str] = "merge-products"  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        store = store_of(ctx)
         for func in functions_of(op):
             for projections in shared_projections(func):
-                merge(projections, store)
+                merge(projections)
 
 
 def shared_projections(func: FuncOp) -> list[list[Projection]]:
@@ -77,7 +77,7 @@ def _projection_of(op: Operation) -> Projection | None:
         return None
     weight = op.operands[1].owner
     rank = len(op.operand_sizes(0))
-    if not isinstance(weight, Weight) or len(weight.result_sizes) != 2:
+    if not isinstance(weight, Weight) or len(weight.result_sizes) != 2 or not weight.result.has_one_use():
         return None
     if tuple(op.attribute("rhs_contract")) != (1,) or tuple(op.attribute("lhs_contract")) != (rank - 1,):
         return None
@@ -92,7 +92,7 @@ def _bias_of(add: Add, dot: DotGeneral) -> Weight | None:
         spread = operand.owner
         if isinstance(spread, BroadcastInDim) and isinstance(spread.operands[0].owner, Weight):
             last = len(dot.result_sizes) - 1
-            if tuple(spread.attribute("dimensions")) == (last,):
+            if tuple(spread.attribute("dimensions")) == (last,) and spread.operands[0].has_one_use():
                 return spread.operands[0].owner
     return None
 
@@ -110,7 +110,7 @@ def _attention_behind(op: Operation) -> Operation | None:
     return user if isinstance(user, Attention) else None
 
 
-def merge(projections: Sequence[Projection], store: ConstantStore) -> None:
+def merge(projections: Sequence[Projection]) -> None:
     """Replace the projections by slices of one product."""
     first = projections[0]
     place = InsertPoint.before(first.dot)
@@ -121,19 +121,17 @@ def merge(projections: Sequence[Projection], store: ConstantStore) -> None:
         Rewriter.insert_op(op, place)
         return op.results[0]
 
-    weights = np.concatenate([store[p.weight.attribute("name")] for p in projections])
     merged = put(
         DotGeneral.of(
             lhs,
-            put(Weight.of_array(weights, store)),
+            put(Concatenate.of(*(put(p.weight.clone()) for p in projections), axis=0)),
             lhs_contract=first.dot.attribute("lhs_contract"),
             rhs_contract=first.dot.attribute("rhs_contract"),
         )
     )
     sizes = sizes_of(merged.type)
     if first.bias is not None:
-        bias = np.concatenate([store[p.bias.attribute("name")] for p in projections if p.bias is not None])
-        row = put(Weight.of_array(bias, store))
+        row = put(Concatenate.of(*(put(p.bias.clone()) for p in projections if p.bias is not None), axis=0))
         merged = put(Add.of(merged, put(BroadcastInDim.of(row, dimensions=(len(sizes) - 1,), sizes=sizes))))
     start = 0
     zeros = [Size.const(0)] * (len(sizes) - 1)

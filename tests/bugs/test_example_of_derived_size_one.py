@@ -25,7 +25,9 @@ def test_a_larger_example(kind: str) -> None:
         check(program, f, torch.randn(small * factor))
 
 
-@pytest.mark.xfail(raises=GuardError, strict=True, reason="torch.export fixes the size: the derived 1 is a constant to it")
+@pytest.mark.xfail(
+    raises=GuardError, strict=True, reason="torch.export fixes the size: the derived 1 is a constant to it"
+)
 @pytest.mark.parametrize("kind", DERIVED)
 def test_the_smallest_example(kind: str) -> None:
     small, f = DERIVED[kind]

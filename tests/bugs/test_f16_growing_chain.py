@@ -8,7 +8,7 @@ from anyshape.driver.api import CompiledModule
 from tests.end_to_end.eager import check, compiled
 
 
-def chain(length: int) -> "torch.nn.Module":
+def chain(length: int) -> torch.nn.Module:
     class Chain(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             values = [x, y]

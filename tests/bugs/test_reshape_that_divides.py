@@ -23,9 +23,29 @@ DIVIDING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def test_odd_sizes_are_refused(kind: str) -> None:
     f = DIVIDING[kind]
     program = compiled(f, torch.randn(6, 5))
-    for rows, width in ((6, 5), (2, 1), (8, 7), (34, 33)):
+    for rows, width in ((6, 5), (8, 1), (8, 7), (34, 33)):
         check(program, f, torch.randn(rows, width))
     for rows in (1, 7, 33):
         with pytest.raises(GuardError, match=r"args\[0\]"):
             program(torch.randn(rows, 5))
     check(program, f, torch.randn(4, 3))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "halves",
+        "rest",
+        "view",
+        *(
+            pytest.param(
+                kind,
+                marks=pytest.mark.xfail(raises=GuardError, strict=True, reason="PyTorch asks whether 1 row is left"),
+            )
+            for kind in ("last", "unflatten")
+        ),
+    ],
+)
+def test_the_smallest_size_that_divides(kind: str) -> None:
+    f = DIVIDING[kind]
+    check(compiled(f, torch.randn(6, 5)), f, torch.randn(2, 5))

@@ -97,7 +97,9 @@ def test_bad_call(
     with pytest.raises(kind) as raised:
         program(*args, **kwargs)
     for word in words:
-        assert re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", str(raised.value)), f"{word!r} is not in: {raised.value}"
+        assert re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", str(raised.value)), (
+            f"{word!r} is not in: {raised.value}"
+        )
     check(program, module, *arguments(2, 5))
 
 

@@ -54,7 +54,11 @@ def digest(program: CompiledModule) -> str:
 def bert(layers: int) -> CompiledModule:
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=SMALL_VOCABULARY, hidden_size=32, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=48
+        vocab_size=SMALL_VOCABULARY,
+        hidden_size=32,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=48,
     )
     example: dict[str, Any] = {key: value % SMALL_VOCABULARY for key, value in inputs(2, 7).items()}
     return compiled(BertModel(config), threads=2, **example)

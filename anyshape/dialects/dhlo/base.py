@@ -55,7 +55,7 @@ from anyshape.symbolic import Facts, Size, SizeLike
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 AttributeValue: TypeAlias = (
-    bool | int | float | str | DType | Size | Sequence[int] | Sequence[Size] | Sequence[SizeLike] | Attribute
+    bool | int | float | str | DType | Size | Sequence[int] | Sequence[Size] | Sequence[SizeLike] | Attribute | None
 )
 Environment: TypeAlias = Mapping[str, int]
 

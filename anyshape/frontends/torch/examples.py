@@ -58,8 +58,8 @@ class Substitution:
     def refine(self, message: str) -> Substitution | None:
         """The next one to try after an export that failed with `message`; None when it names no substitute.
 
-        Two substitutes in it must agree: a guess is then given up for axes that are each on their own, other groups are merged, but a 1 beside
-        a 0 is broadcast and keeps its size. So does a substitute alone: it disagrees with a size that the model fixes.
+        Two substitutes in it must agree: a guess is then given up for axes that are each on their own, other groups are merged,
+        but a 1 beside a 0 is broadcast and keeps its size. So does a substitute alone, which disagrees with a fixed size.
         """
         group_of = {size: group for group in self.groups for axis, size in self.sizes().items() if axis in group}
         named = [group_of[size] for size in dict.fromkeys(map(int, _INTEGER.findall(message))) if size in group_of]

@@ -13,7 +13,9 @@ from typing import Any
 import sympy
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from anyshape.frontends.torch.branches import in_model
 from anyshape.frontends.torch.sizes import SizeNames
@@ -57,9 +59,13 @@ def guard_relations(environment: ShapeEnv | None, names: SizeNames) -> Iterator[
     """
     if environment is None:
         return
+    # What the environment knows has taken in every guard, those about layout too: ask with its ranges of the start.
+    anything = ValueRanges(_SPECIALISED_LOWER_BOUND, int_oo)
+    ranges: Any = tuple((symbol, anything) for symbol in environment.var_to_range)
     for guard in environment.guards:
         expression: Any = environment.simplify(names.replaced(guard.expr))  # pyright: ignore[reportArgumentType]
-        if environment._maybe_evaluate_static(expression) is not None:  # pyright: ignore[reportPrivateUsage]
+        known = environment._maybe_evaluate_static(expression, axioms=(), var_to_range=ranges)  # pyright: ignore
+        if known is not None:
             continue
         frame = guard.sloc.framework_loc
         asked_by_model = isinstance(frame, FrameSummary) and in_model(frame.filename)

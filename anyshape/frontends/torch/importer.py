@@ -86,7 +86,7 @@ def import_module(
     preferred = {}
     if dynamic_shapes != "all" and isinstance(dynamic_shapes, Mapping | Sequence):
         preferred = _given_names(module, args, example_kwargs, dynamic_shapes)
-    importer = _Importer(module, captured, preferred)
+    importer = _Importer(module, captured, preferred, ranges_are_given=dynamic_shapes != "all")
     program = importer.run()
     if options is not None and options.verify:
         program.module.verify()
@@ -121,6 +121,7 @@ class _Importer:
     module: nn.Module
     captured: Capture
     given_names: Mapping[tuple[int, int], str]
+    ranges_are_given: bool
     values: dict[fx.Node, Value] = field(default_factory=dict[fx.Node, Value])
     failed: set[fx.Node] = field(default_factory=set[fx.Node])
     unsupported: list[UnsupportedOp] = field(default_factory=list[UnsupportedOp])
@@ -137,7 +138,8 @@ class _Importer:
             facts.declare(symbol, lo=0)
         try:
             assume_all(facts, guard_relations(environment, names))
-            assume_all(facts, range_relations(program, names))
+            if self.ranges_are_given:
+                assume_all(facts, range_relations(program, names))
             assume_all(facts, branch_relations(self.module, self.captured, inputs, names, facts))
         except Unsupported as error:
             raise ExportError("the model holds only under a condition that cannot be checked", where=error) from error

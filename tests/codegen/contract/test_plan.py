@@ -81,7 +81,7 @@ def compile_product(
         emitted = emit_kernel(module, kernel, MACHINE, {ContractOp: emit_contract})
     assert emitted.name == "product"
     text = optimise(lower_to_llvm(module.module), TARGET)
-    shared = shared_objects(TARGET, MACHINE, ("f32", "f64"))
+    shared = shared_objects(TARGET, MACHINE, (str(buffers[0].element_type),))
     return Program(op, LoadedCode([emit_object(text, TARGET), shared], {"ral_report_index": 0}), kernel)
 
 

@@ -25,7 +25,7 @@ def test_text_says_what_happens(sample: Any) -> None:
         'host.bind "n" = %0 axis 0',
         "host.guard_axis %0 axis 1 : i64 is <[4]> else \"argument 'x' axis 1: got %lld, expected %lld\"",
         'host.guard <"n <= 512"> else',
-        "host.view %4 :",
+        "host.view %4 from <[0]> :",
         "host.launch @shift(%5, %3, %6) sizes <[n, n floordiv 2]> extent <[4*n]> grain <[64]> scratch <[16*n]> outputs",
         "host.return",
     ):
