@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,7 +195,7 @@ def test_one_error_lists_every_unsupported_op() -> None:
     with pytest.raises(UnsupportedOps) as raised:
         anyshape.compile(Unsupported(), (torch.randn(3, 3),))
     text = str(raised.value)
-    source = open(__file__).read().splitlines()
+    source = Path(__file__).read_text().splitlines()
     for mark in ("first", "second", "third", "fourth"):
         line = next(number for number, row in enumerate(source, 1) if row.endswith(f"# {mark}"))
         assert f"{__file__.rsplit('/', 1)[-1]}:{line}" in text, f"{mark} is not in: {text}"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
-from anyshape.codegen.tiles.shape import DEPTH_GROUP, PANEL, TileShape
+from anyshape.codegen.tiles.shape import DEPTH_GROUPS, PANEL, TileShape
 
 
 def pack_panels(rhs: NDArray[Any], panel: int = PANEL) -> NDArray[Any]:
@@ -46,9 +46,8 @@ def pack_lhs_arguments(b: Builder) -> list[Type]:
 
 def copied_row(b: Builder, shape: TileShape, depth: Value) -> Value:
     """Elements from one copied row of the left-hand side to the next: `TileShape.copied_depth` at run time."""
-    if shape.element != "i8":
-        return depth
-    return b.add(b.and_(b.add(depth, DEPTH_GROUP - 1), -DEPTH_GROUP), shape.row_header)
+    group = DEPTH_GROUPS.get(shape.element, 1)
+    return b.add(b.and_(b.add(depth, group - 1), -group), shape.row_header)
 
 
 def emit_pack_rhs(module: ModuleBuilder, shape: TileShape) -> None:

@@ -18,7 +18,7 @@ from anyshape.codegen.tiles.pack import (
     pack_rhs_name,
     transpose_square,
 )
-from anyshape.codegen.tiles.product import OFFSET, load_widened, vector_bitcast
+from anyshape.codegen.tiles.product import OFFSET, load_as_lhs, vector_bitcast
 from anyshape.codegen.tiles.shape import PANEL, TileShape
 
 _WORD_TYPES = {1: "i8", 2: "i16", 4: "i32"}
@@ -71,13 +71,9 @@ class _Packer:
         return self.b.type(_WORD_TYPES[self.shape.element_bytes * self.shape.group])
 
     @property
-    def is_interleaved(self) -> bool:
-        return self.shape.element == "bf16"
-
-    @property
     def unit(self) -> int:
         """Columns that are stored together."""
-        return self.shape.lanes * (2 if self.is_interleaved else 1)
+        return self.shape.lanes * (2 if self.shape.is_interleaved else 1)
 
     def emit_rows(self, steps: Value, columns: Value) -> None:
         """Adjacent columns: words out of `group` vectors of bytes, or elements as they are."""
@@ -90,7 +86,7 @@ class _Packer:
                     k = b.add(b.mul(step.index, shape.group), number)
                     row = b.offset(self.source, self.element, b.add(b.mul(k, self.stride_k), column.index))
                     part = b.convert(b.load(row, self.element, first, width=shape.lanes), b.i32, signed=False)
-                    part = b.shl(part, 8 * number) if number else part
+                    part = b.shl(part, 8 * shape.element_bytes * number) if number else part
                     word = part if word is None else b.or_(word, part)
                 assert word is not None
                 words.append(word)
@@ -118,7 +114,7 @@ class _Packer:
         """The words of `unit` columns, zero-extended to 32 bits."""
         b = self.b
         row = self._row(step)
-        if self.is_interleaved:
+        if self.shape.is_interleaved:
             # 16-bit words two by two: half as many 32-bit ones.
             both = b.or_(words[0], b.shl(words[1], 16))
             b.store(both, b.offset(row, self.word, column), alignment=self.shape.element_bytes)
@@ -145,7 +141,7 @@ class _Packer:
                 last = b.sub(self.depth, 1)
                 value = b.load(self.source, self.element, b.add(start, b.mul(b.minimum(k, last), self.stride_k)))
                 part = b.convert(b.select(b.cmp("sle", k, last), value, 0), b.i32, signed=False)
-                part = b.shl(part, 8 * number) if number else part
+                part = b.shl(part, 8 * shape.element_bytes * number) if number else part
                 word = part if word is None else b.or_(word, part)
             assert word is not None
             value = b.convert(self._offset(word), self.word)
@@ -153,7 +149,7 @@ class _Packer:
 
     def _position(self, column: Value) -> Value:
         """Where a column's word is in its row."""
-        if not self.is_interleaved:
+        if not self.shape.is_interleaved:
             return column
         b, lanes = self.b, self.shape.lanes
         inside = b.rem(column, self.unit)
@@ -184,10 +180,10 @@ def emit_pack_lhs_narrow(module: ModuleBuilder, shape: TileShape) -> None:
 
 def _widen_vectors(b: Builder, shape: TileShape, row: Value, into: Value, count: Value) -> Value:
     """Whole vectors of adjacent elements; their sums, lane by lane, for bytes."""
-    lanes, lhs = shape.lanes, b.type(shape.lhs_element)
+    lanes = shape.lanes
     with b.for_(0, count, lanes, [b.splat(0, b.i32, lanes)]) as loop:
-        value = load_widened(b, row, shape.element, loop.index, width=lanes, mask=None)
-        b.store(b.convert(value, lhs), into, loop.index)
+        value = load_as_lhs(b, shape, row, loop.index, lanes)
+        b.store(value, into, loop.index)
         loop.yield_(b.add(loop.args[0], b.convert(value, b.i32)) if shape.row_header else loop.args[0])
     return loop.results[0]
 
@@ -196,9 +192,8 @@ def _widen_elements(
     b: Builder, shape: TileShape, row: Value, stride: Value, into: Value, bounds: tuple[Value, Value]
 ) -> Value:
     """Elements one by one; their sum for bytes."""
-    lhs = b.type(shape.lhs_element)
     with b.for_(*bounds, 1, [b.const(b.i32, 0)]) as loop:
-        value = load_widened(b, row, shape.element, b.mul(loop.index, stride), width=None, mask=None)
-        b.store(b.convert(value, lhs), into, loop.index)
+        value = load_as_lhs(b, shape, row, b.mul(loop.index, stride), None)
+        b.store(value, into, loop.index)
         loop.yield_(b.add(loop.args[0], b.convert(value, b.i32)) if shape.row_header else loop.args[0])
     return loop.results[0]

@@ -5,10 +5,13 @@
 | f32, f64 | fma | 64 elements | as it lies | sum += a·b |
 | f16 | fma | 64 elements | f32 | b is widened as it is loaded |
 | bf16 | fma | 32 words: column j low, column j + lanes high, for every 2·lanes columns | f32 | b is word « 16 and word & 0xFFFF0000 |
+| bf16 | dpbf16 | 64 words of two k | bf16 | dot of two; takes denormals for zero |
 | i8 | vnni | 64 words of four k, each byte + 128 | i8, in front of a row −128·Σ a | unsigned · signed dot of four |
 | i8 | sdot | 64 words of four k | i8 | signed dot of four |
 | i8 | pairs | 64 words of two k | i16 | b widened to i16; dot of two, exact in i32 |
 | i8 | widened | 64 elements | i32 | b widened to i32; sum += a·b |
+
+Dots of two bf16 do twice the work of an f32 FMA; like PyTorch's products on such machines they flush denormals.
 
 VNNI multiplies unsigned bytes by signed ones: Σ a·b = Σ a·(b + 128) − 128·Σ a, and the last term is where a row's sums start. Integer sums
 wrap, so this is exact. (`vpmaddubsw`, two products in 16 bits, saturates and is not used.)
@@ -34,7 +37,7 @@ def intrinsic(b: Builder, name: str, result: Type, arguments: list[Value]) -> Va
 def load_rhs(b: Builder, shape: TileShape, step: Value, vectors: int) -> list[Value]:
     """The vectors of the right-hand side for one step, in the form that `multiply` takes, from the packed row at `step`."""
     lanes = shape.lanes
-    if shape.element == "bf16":
+    if shape.is_interleaved:
         words = [b.load(step, b.i32, pair * lanes, width=lanes, alignment=2) for pair in range(vectors // 2)]
         return [
             b.bitcast(half, b.f32) for word in words for half in (b.shl(word, 16), b.and_(word, _UPPER))
@@ -68,6 +71,8 @@ def multiply(b: Builder, shape: TileShape, lhs: Value, rhs: Value, sum_: Value) 
     match shape.method:
         case "fma":
             return b.fma(lhs, rhs, sum_)
+        case "dpbf16":
+            return intrinsic(b, f"llvm.x86.avx512bf16.dpbf16ps.{bits}", sum_.type, [sum_, lhs, rhs])
         case "widened":
             return b.add(sum_, b.mul(lhs, rhs))
         case "pairs":
@@ -86,10 +91,10 @@ def vector_bitcast(b: Builder, value: Value, element: Type, lanes: int) -> Value
     return llvm.bitcast(b.vector_type(element, lanes), value)
 
 
-def load_widened(b: Builder, pointer: Value, element: str, index: Value | int, *, width: int | None, mask: Value | None) -> Value:
-    """Elements of a factor as f32 (bf16, f16), or as they are (others)."""
-    if element != "bf16":
-        value = b.load(pointer, b.type(element), index, width=width, mask=mask)
-        return b.convert(value, b.f32) if element == "f16" else value
-    bits = b.load(pointer, b.i16, index, width=width, mask=mask)
-    return b.bitcast(b.shl(b.convert(bits, b.i32, signed=False), 16), b.f32)
+def load_as_lhs(b: Builder, shape: TileShape, pointer: Value, index: Value, width: int | None) -> Value:
+    """Elements of a left-hand side as they lie, in the type in which tiles read them."""
+    lhs = b.type(shape.lhs_element)
+    if shape.lhs_element == shape.element or shape.element != "bf16":
+        return b.convert(b.load(pointer, b.type(shape.element), index, width=width), lhs)
+    bits = b.load(pointer, b.i16, index, width=width)
+    return b.bitcast(b.shl(b.convert(bits, b.i32, signed=False), 16), lhs)

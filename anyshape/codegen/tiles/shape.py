@@ -18,21 +18,21 @@ PANEL = 64
 MAX_ROWS = 6
 """Rows of the largest register tile."""
 MAX_BLOCK_ROWS = 56 * MAX_ROWS
-DEPTH_GROUP = 4
-"""A packed panel of bytes has room for a depth rounded up to this, whatever group a machine's instructions take."""
+DEPTH_GROUPS = {"i8": 4, "bf16": 2}
+"""A packed panel has room for a depth rounded up to this, whatever group a machine's instructions take; others have 1."""
 _DEPTH_BYTES = 3072
 """Bytes of one row of a depth block: 768 f32. Six rows of the left-hand side then take 18 KB of the first-level cache."""
 _MAX_DEPTH = 1536
 
 _Depth = TypeVar("_Depth", int, Size)
 
-Method = Literal["fma", "vnni", "sdot", "pairs", "widened"]
+Method = Literal["fma", "dpbf16", "vnni", "sdot", "pairs", "widened"]
 """How a step of a tile multiplies; see `product`."""
 SUM_ELEMENTS = {"f32": "f32", "f64": "f64", "bf16": "f32", "f16": "f32", "i8": "i32"}
 """Element type of both factors -> of their sums."""
 _BYTES = {"i8": 1, "i16": 2, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "f64": 8}
-_GROUPS: dict[Method, int] = {"fma": 1, "vnni": 4, "sdot": 4, "pairs": 2, "widened": 1}
-_LHS_ELEMENTS: dict[Method, str] = {"vnni": "i8", "sdot": "i8", "pairs": "i16", "widened": "i32"}
+_GROUPS: dict[Method, int] = {"fma": 1, "dpbf16": 2, "vnni": 4, "sdot": 4, "pairs": 2, "widened": 1}
+_LHS_ELEMENTS: dict[Method, str] = {"dpbf16": "bf16", "vnni": "i8", "sdot": "i8", "pairs": "i16", "widened": "i32"}
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,11 @@ class TileShape:
         return self.element == self.sum_element
 
     @property
+    def is_interleaved(self) -> bool:
+        """Two vectors of the right-hand side come out of one of a panel: widened bf16, see `product`."""
+        return self.element == "bf16" and self.group == 1
+
+    @property
     def lhs_element(self) -> str:
         """The element type in which a tile reads the left-hand side."""
         return _LHS_ELEMENTS.get(self.method, self.sum_element)
@@ -106,8 +111,7 @@ class TileShape:
     def vectors(self, rows: int) -> int:
         """Vectors in one row of a tile of `rows` rows: the most that fit, a power of two."""
         vectors = PANEL // self.lanes
-        # Two vectors of bf16 come out of one: see `product`.
-        fewest = 2 if self.element == "bf16" else 1
+        fewest = 2 if self.is_interleaved else 1
         while vectors > fewest and rows * vectors + (vectors if rows > 1 else 0) + 1 > self.registers:
             vectors //= 2
         return vectors
@@ -129,7 +133,8 @@ class TileShape:
 
 def packed_depth(element: str, depth: _Depth) -> _Depth:
     """Rows of 64 elements of a packed panel of that depth."""
-    return depth if element != "i8" else (depth + (DEPTH_GROUP - 1)) // DEPTH_GROUP * DEPTH_GROUP
+    group = DEPTH_GROUPS.get(element, 1)
+    return depth if group == 1 else (depth + (group - 1)) // group * group
 
 
 def tile_shape(element: str, machine: Machine) -> TileShape:
@@ -140,13 +145,16 @@ def tile_shape(element: str, machine: Machine) -> TileShape:
             "no register tiles for this element type", where="tile_shape", got=element, expected=", ".join(SUM_ELEMENTS)
         )
     lanes = min(PANEL // 2, machine.lanes(8 * _BYTES[sum_element]))
-    method = _byte_method(machine) if element == "i8" else "fma"
-    return TileShape(element, lanes, max(machine.registers, 8), machine.l2, method)
+    return TileShape(element, lanes, max(machine.registers, 8), machine.l2, _method(element, machine))
 
 
-def _byte_method(machine: Machine) -> Method:
-    """The instructions that a machine has for i8 · i8 → i32."""
+def _method(element: str, machine: Machine) -> Method:
+    """The instructions that a machine has for products of these elements."""
     has = machine.features.__contains__
+    if element == "bf16" and machine.vector_bits == 512 and has("avx512bf16"):
+        return "dpbf16"
+    if element != "i8":
+        return "fma"
     if machine.architecture == "x86_64":
         if machine.vector_bits == 512 and has("avx512vnni"):
             return "vnni"
