@@ -18,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from xdsl.dialects.arith import AddfOp
 
@@ -103,7 +102,9 @@ class Linear:
             function(weight.data_ptr() + source, 1, k, k, left, panels.data_ptr() + into)
         return panels
 
-    def prepare(self, x: torch.Tensor, panels: torch.Tensor, out: torch.Tensor, bias: torch.Tensor) -> Callable[[], None]:
+    def prepare(
+        self, x: torch.Tensor, panels: torch.Tensor, out: torch.Tensor, bias: torch.Tensor
+    ) -> Callable[[], None]:
         """A launch over these tensors."""
         tensors = (x, panels, out, bias)
         env = dict(zip(SYMBOLS, (x.shape[0], out.shape[1], x.shape[1]), strict=True))

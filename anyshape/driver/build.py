@@ -166,7 +166,8 @@ def _from_entry(entry: Entry, store: ConstantStore) -> BuiltObjects:
     for name, (dtype, shape) in head["weights"].items():
         store.add(np.frombuffer(entry.blobs[name], BY_NAME[dtype].numpy).reshape(shape))
     constants = tuple(
-        ConstantEntry(weight, None if packed is None else PackedOperand(**packed)) for weight, packed in head["constants"]
+        ConstantEntry(weight, None if packed is None else PackedOperand(**packed))
+        for weight, packed in head["constants"]
     )
     summary = Summary(head["launches"], head["symbols"], tuple(head["guards"]))
     return BuiltObjects({name: entry.blobs[name] for name in head["objects"]}, ConstantTable(constants, store), summary)

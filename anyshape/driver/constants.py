@@ -99,4 +99,3 @@ def _pack(code: LoadedCode, entry: ConstantEntry, weight: Array, target: Array) 
         first = source.ctypes.data + column * p.n_stride * item
         into = target.ctypes.data + number * panel_bytes
         pack(first, p.k_stride, p.n_stride, p.k, min(PANEL, p.n - column), into)
-

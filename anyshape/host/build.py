@@ -257,4 +257,3 @@ def root_of(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, Reshape):
         value = value.owner.operands[0]
     return value
-

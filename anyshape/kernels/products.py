@@ -24,7 +24,6 @@ from anyshape.kernels.points import At, PlanPoints
 from anyshape.kernels.schedule import product
 from anyshape.symbolic import Size
 
-
 TILED = (F32, F64, F16, BF16)
 """Element types of factors that targets have register tiles for, beside i8 with sums in i32."""
 

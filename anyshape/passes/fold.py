@@ -25,7 +25,8 @@ class FoldPass(RewritePass):
     """Elementwise ops on scalars become constants, other ops on weights and constants of static sizes become weights.
 
     A result is kept only where the program does not grow: it has at most `limit` bytes, or, for elementwise ops and
-    concatenations, at most as many as the weights that go with it, which nobody else uses. Reductions and products of more than `limit` bytes are left to their kernels.
+    concatenations, at most as many as the weights that go with it, which nobody else uses. Reductions and products of more
+    than `limit` bytes are left to their kernels.
 
     Args:
         limit: bytes.

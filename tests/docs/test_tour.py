@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 TOUR = Path(__file__).resolve().parents[2] / "docs" / "tour.md"
-BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```(?:text|mlir)\n(?P<output>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```python\n(?P<code>.*?)^```\n(?:\n```(?:text|mlir)\n(?P<output>.*?)^```\n)?", re.MULTILINE | re.DOTALL
+)
 
 
 def run_blocks(text: str) -> list[tuple[re.Match[str], str]]:
@@ -36,7 +38,9 @@ def test_the_tour_prints_what_it_says(request: pytest.FixtureRequest) -> None:
     text = TOUR.read_text()
     printed = run_blocks(text)
     assert len(printed) >= 8
-    assert all(block["output"] is not None or not output for block, output in printed), "a block prints and shows nothing"
+    assert all(block["output"] is not None or not output for block, output in printed), (
+        "a block prints and shows nothing"
+    )
     updated = with_outputs(text, printed)
     if request.config.getoption("--update-goldens"):
         TOUR.write_text(updated)

@@ -14,7 +14,9 @@ from anyshape.codegen.llvm import host_target
 from anyshape.driver.cache import Cache, CacheWarning, Entry, key_of
 from anyshape.support.machine import host_machine
 
-ENTRY = Entry({"launches": {"k0": 2}, "guards": ["s <= 512"]}, {"kernels": b"\x7fELF" + bytes(range(256)), "program": b""})
+ENTRY = Entry(
+    {"launches": {"k0": 2}, "guards": ["s <= 512"]}, {"kernels": b"\x7fELF" + bytes(range(256)), "program": b""}
+)
 KEY = "a" * 64
 
 

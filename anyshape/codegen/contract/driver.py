@@ -173,21 +173,21 @@ class _Factors:
 
 
 def _emit_lhs(block: _Block, first_k: Value, depth: Value) -> tuple[Value, Value]:
-    """(pointer, row stride) of the depth block of the left-hand side, copied if its k are not adjacent or must be widened."""
+    """(pointer, row stride) of the depth block of the left-hand side, copied if tiles cannot read it where it lies."""
     b, slot, shape = block.b, block.slot, block.shape
     source = b.offset(slot[Slot.LHS], block.element, b.mul(first_k, slot[Slot.LHS_DEPTH]))
-    strided = b.cmp("ne", slot[Slot.LHS_DEPTH], 1)
+    copies = b.cmp("ne", slot[Slot.LHS_DEPTH], 1) if shape.reads_lhs else b.const(b.i1, 1)
+    if shape.group > 1:
+        copies = b.or_(copies, b.cmp("ne", b.rem(depth, shape.group), 0))
     is_kept = b.and_(b.cmp("ne", slot[Slot.LHS_KEPT], 0), b.cmp("sle", slot[Slot.DEPTH], shape.depth))
-    branch = b.if_(b.and_(strided, b.not_(is_kept)) if shape.is_wide else b.not_(is_kept))
+    branch = b.if_(b.and_(copies, b.not_(is_kept)))
     with branch.then():
         b.call(
             pack_lhs_name(shape.element),
             [source, slot[Slot.LHS_ROW], slot[Slot.LHS_DEPTH], slot[Slot.ROWS], depth, slot[Slot.LHS_SCRATCH]],
         )
-    if not shape.is_wide:
-        first = b.offset(slot[Slot.LHS_SCRATCH], b.type(shape.lhs_element), shape.row_header)
-        return first, copied_row(b, shape, depth)
-    return b.select(strided, slot[Slot.LHS_SCRATCH], source), b.select(strided, depth, slot[Slot.LHS_ROW])
+    first = b.offset(slot[Slot.LHS_SCRATCH], b.type(shape.lhs_element), shape.row_header)
+    return b.select(copies, first, source), b.select(copies, copied_row(b, shape, depth), slot[Slot.LHS_ROW])
 
 
 def _emit_narrow_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: _Factors) -> _Factors:

@@ -107,7 +107,8 @@ class _Layout:
     @property
     def lhs_scratch(self) -> int:
         """Bytes for a copied row block of the left-hand side; none when tiles read it where it lies."""
-        if self.shape.is_wide and self.lhs[-1].constant_or(None) == 1:
+        in_groups = self.shape.group == 1 or self.depth % self.shape.group == Size.const(0)
+        if self.shape.reads_lhs and in_groups and self.lhs[-1].constant_or(None) == 1:
             return 0
         bytes_ = self.block_rows * self.shape.copied_depth(self.shape.depth) * self.shape.lhs_bytes
         return -(-bytes_ // _LINE) * _LINE
@@ -225,7 +226,11 @@ class _KernelBody:
             b.store(value, b.offset(self.context, b.i64, slot))
         scratch = self.args[4]
         # A packed panel has 64 adjacent columns for each k.
-        rhs = (PANEL, 1, PANEL * packed_depth(layout.shape.element, layout.depth)) if layout.packed else (*layout.rhs[-2:], PANEL * layout.rhs[-1])
+        rhs = (
+            (PANEL, 1, PANEL * packed_depth(layout.shape.element, layout.depth))
+            if layout.packed
+            else (*layout.rhs[-2:], PANEL * layout.rhs[-1])
+        )
         self._set(Slot.DEPTH, layout.depth)
         self._set(Slot.LHS_ROW, layout.lhs[-2])
         self._set(Slot.LHS_DEPTH, layout.lhs[-1])
@@ -295,9 +300,7 @@ class _KernelBody:
             indices.insert(0, index)
         return indices
 
-    def _address(
-        self, buffer: SSAValue, strides: Sequence[Size], indices: Sequence[Value], element: Type
-    ) -> Value:
+    def _address(self, buffer: SSAValue, strides: Sequence[Size], indices: Sequence[Value], element: Type) -> Value:
         """The address of buffer[indices, 0…]."""
         b = self.b
         pointer = self._buffer(buffer)

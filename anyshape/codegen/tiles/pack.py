@@ -47,6 +47,8 @@ def pack_lhs_arguments(b: Builder) -> list[Type]:
 def copied_row(b: Builder, shape: TileShape, depth: Value) -> Value:
     """Elements from one copied row of the left-hand side to the next: `TileShape.copied_depth` at run time."""
     group = DEPTH_GROUPS.get(shape.element, 1)
+    if group == 1:
+        return depth
     return b.add(b.and_(b.add(depth, group - 1), -group), shape.row_header)
 
 

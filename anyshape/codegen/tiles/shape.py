@@ -70,8 +70,13 @@ class TileShape:
 
     @property
     def is_wide(self) -> bool:
-        """Factors are summed in their own type, and may be read where they lie; others are always copied or packed."""
+        """Factors are summed in their own type; the right-hand sides of others are always packed."""
         return self.element == self.sum_element
+
+    @property
+    def reads_lhs(self) -> bool:
+        """Tiles take the left-hand side as it lies, if its k are adjacent and whole groups; otherwise it is copied."""
+        return self.lhs_element == self.element and not self.row_header
 
     @property
     def is_interleaved(self) -> bool:

@@ -95,7 +95,9 @@ class DotGeneral(DhloOp, op="dot_general"):
             return operands
         same_kind = dtype.is_float == operands.is_float and not dtype.is_bool
         if not same_kind or dtype.bytes <= operands.bytes or dtype.is_unsigned:
-            raise VerifyException(f"{cls.name}: {operands} operands have no {dtype} result; expected a wider dtype of their kind")
+            raise VerifyException(
+                f"{cls.name}: {operands} operands have no {dtype} result; expected a wider dtype of their kind"
+            )
         return dtype
 
     def free_axes(self, operand: int) -> tuple[int, ...]:

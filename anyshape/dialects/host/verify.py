@@ -26,6 +26,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from anyshape.dialects.dtypes import dtype_of_type
 from anyshape.dialects.host.ops import (
     AllocateOp,
     ArgumentType,
@@ -42,7 +43,6 @@ from anyshape.dialects.host.ops import (
     ViewOp,
     root_of,
 )
-from anyshape.dialects.dtypes import dtype_of_type
 from anyshape.dialects.sizes import numel, row_major_strides
 from anyshape.dialects.tile import KernelOp, buffer_of
 from anyshape.support.errors import VerifyError

@@ -494,7 +494,6 @@ __all__ = [
     "StoreOp",
     "Tile",
     "YieldOp",
-
     "buffer",
     "buffer_of",
     "dims_attr",

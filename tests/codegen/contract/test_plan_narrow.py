@@ -14,7 +14,17 @@ from anyshape.codegen.contract import can_contract
 from anyshape.dialects.tile import ContractOp, KernelOp, LoadOp, YieldOp, buffer
 from tests.codegen.contract.blocks import code_of, pack, shape_of, wide
 from tests.codegen.contract.test_plan import (
-    CASES, F32, MACHINE, SYMBOLS, B, K, M, N, add, bias, compile_product,
+    CASES,
+    F32,
+    MACHINE,
+    SYMBOLS,
+    B,
+    K,
+    M,
+    N,
+    add,
+    bias,
+    compile_product,
 )  # fmt: skip
 
 Guard = Callable[[np.ndarray], Any]
