@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,24 @@ class Anyshape(Engine):
         return list(self.program(**inputs))
 
 
+class AnyshapeStatic(Anyshape):
+    """One program for each shape: what the same compiler reaches when it knows every size."""
+
+    title = "anyshape, static twins"
+
+    def prepare(self) -> None:
+        self.programs: dict[tuple[int, ...], Callable[..., Any]] = {}
+
+    def __call__(self, inputs: Inputs) -> list[Any]:
+        import anyshape
+
+        shape = tuple(inputs["input_ids"].shape)
+        if shape not in self.programs:
+            options = anyshape.Options(threads=self.threads)
+            self.programs[shape] = anyshape.compile(self.model, kwargs=inputs, dynamic_shapes=None, options=options)
+        return list(self.programs[shape](**inputs))
+
+
 class OnnxRuntime(Engine):
     title = "ONNX Runtime"
     needs = ("onnxruntime", "onnx", "onnxscript")
@@ -143,6 +161,7 @@ class OpenVino(Engine):
 
 ENGINES: Mapping[str, type[Engine]] = {
     "anyshape": Anyshape,
+    "anyshape-static": AnyshapeStatic,
     "eager": Eager,
     "inductor": InductorDynamic,
     "inductor-static": InductorStatic,
@@ -152,6 +171,14 @@ ENGINES: Mapping[str, type[Engine]] = {
 """Every engine, by the name that `--peers` takes."""
 
 BASELINE = "eager"
+SUBJECT = "anyshape"
+TWIN = "anyshape-static"
+"""The subject again, compiled for each shape: no peer, but what dynamic sizes are held against."""
+
+
+def peers_among(names: Iterable[str]) -> list[str]:
+    """Those that are not ours."""
+    return [name for name in names if name not in (SUBJECT, TWIN)]
 
 
 def missing_modules(name: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench.ceilings import Ceilings
-from bench.engines import BASELINE
+from bench.engines import BASELINE, SUBJECT, TWIN, peers_among
 from bench.figures import paired_ratio, spread
 from bench.workers import Shape, Worker
 
@@ -25,7 +25,7 @@ SECONDS_PER_SHAPE = 4.0
 """For each engine."""
 MIN_ROUNDS, MAX_ROUNDS, BLOCK_SECONDS = 5, 40, 0.1
 REQUESTS = 200
-TOO_MANY_SHAPES = frozenset({"inductor-static"})
+TOO_MANY_SHAPES = frozenset({"inductor-static", TWIN})
 """Engines that compile every shape anew, which the stream has more than a hundred of."""
 
 Say = Callable[[str], None]
@@ -48,14 +48,16 @@ def measure_table(names: Sequence[str], threads: int, onnx_file: Path, ceilings:
         cold = {name: _measure_cold(worker, say) for name, worker in workers.items()}
         differences = _largest_differences(workers)
         rows: list[dict[str, Any]] = []
+        held: list[dict[str, Any]] = []
         for shape in SHAPES:
             say(f"MiniLM {shape[0]}×{shape[1]}")
             samples = _measure_shape(workers, shape)
             rows += [_row(name, shape, samples, ceilings) for name in workers]
+            held += _held_against(shape, samples)
     finally:
         for worker in workers.values():
             worker.close()
-    return {"cold": cold, "largest_difference": differences, "rows": rows}
+    return {"cold": cold, "largest_difference": differences, "rows": rows, "held_against": held}
 
 
 def _start(names: Sequence[str], threads: int, onnx_file: Path, say: Say) -> dict[str, Worker]:
@@ -116,6 +118,25 @@ def _row(name: str, shape: Shape, samples: Mapping[str, list[float]], ceilings: 
         "floor_ms": floor,
         "share": floor / time_ms.median,
     }
+
+
+def _held_against(shape: Shape, samples: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+    """The subject beside the best peer at this shape (by median), and beside its static twin."""
+    peers = peers_among(samples)
+    others = {"best peer": min(peers, key=lambda name: statistics.median(samples[name]))} if peers else {}
+    if TWIN in samples:
+        others["static twin"] = TWIN
+    return [
+        {
+            "what": what,
+            "engine": other,
+            "batch": shape[0],
+            "length": shape[1],
+            "ratio": asdict(paired_ratio(samples[other], samples[SUBJECT])),
+        }
+        for what, other in others.items()
+        if SUBJECT in samples
+    ]
 
 
 def request_shapes(seed: int = 0) -> list[Shape]:

@@ -86,6 +86,7 @@ def _minilm(minilm: Results) -> list[Grid]:
         ),
         _times("MiniLM-L6, warm, batch 16 and more: ms a call", large),
         _ratios("MiniLM-L6, warm: times as fast as PyTorch eager, median and 10–90 % of the paired ratios", rows),
+        _held("MiniLM-L6, warm: anyshape against the best peer of each shape, and against its static twin", minilm),
         _shares("MiniLM-L6, warm: share of the machine's ceiling", rows),
         Grid(
             "MiniLM-L6, cold: seconds with compilation",
@@ -115,6 +116,15 @@ def _ratios(title: str, rows: Sequence[Results]) -> Grid:
     columns, table = _by_engine(rows)
     lines = [[ENGINES[name].title, *(_ratio(row["eager_ratio"]) for row in line)] for name, line in table.items()]
     return Grid(title, ["engine", *columns], lines)
+
+
+def _held(title: str, minilm: Results) -> Grid:
+    held: list[Results] = minilm["held_against"]
+    lines = [
+        [f"{row['batch']}×{row['length']}", row["what"], ENGINES[row["engine"]].title, _ratio(row["ratio"])]
+        for row in held
+    ]
+    return Grid(title, ["shape", "against", "engine", "times as fast, 10–90 %"], lines)
 
 
 def _shares(title: str, rows: Sequence[Results]) -> Grid:

@@ -53,9 +53,14 @@ def emit_microkernels(module: ModuleBuilder, machine: Machine, parts: Sequence[P
         emit_attend_driver(module, shape)
 
 
+def part_code(target: Target, machine: Machine, part: Part) -> str:
+    """The optimised LLVM IR of one part."""
+    return _code(target, machine, (part,))
+
+
 def part_object(target: Target, machine: Machine, part: Part) -> bytes:
     """The object of one part."""
-    return emit_object(_code(target, machine, (part,)), target)
+    return emit_object(part_code(target, machine, part), target)
 
 
 @cache

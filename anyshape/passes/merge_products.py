@@ -92,7 +92,7 @@ def _bias_of(add: Add, dot: DotGeneral) -> Weight | None:
         spread = operand.owner
         if isinstance(spread, BroadcastInDim) and isinstance(spread.operands[0].owner, Weight):
             last = len(dot.result_sizes) - 1
-            if tuple(spread.attribute("dimensions")) == (last,) and spread.operands[0].has_one_use():
+            if tuple(spread.attribute("dimensions")) == (last,):
                 return spread.operands[0].owner
     return None
 

@@ -16,7 +16,7 @@ from anyshape.codegen.mlir import AttributeSpec, ModuleBuilder, Type, Value
 from anyshape.codegen.tiles.product import load_lhs, load_rhs, multiply
 from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape
 
-_BYTES_AHEAD = 4096
+_BYTES_AHEAD = 8192
 """Bytes of B between what a tile reads and what it prefetches, when B is packed."""
 AHEAD_LINES = 2
 """Cache lines of other memory that a tile prefetches at each step."""

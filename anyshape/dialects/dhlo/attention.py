@@ -15,16 +15,17 @@ from xdsl.utils.exceptions import VerifyException
 from anyshape.dialects.dhlo.assembly import Iota
 from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, DhloOp, Environment, Oracle, Sample
 from anyshape.dialects.dhlo.binary import Add, Divide, Multiply, Subtract
-from anyshape.dialects.dhlo.constant import Constant
+from anyshape.dialects.dhlo.constant import Constant, constant_value
 from anyshape.dialects.dhlo.contraction import DotGeneral
 from anyshape.dialects.dhlo.elementwise import rounded, widened
+from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dhlo.movement import BroadcastInDim, Reshape
 from anyshape.dialects.dhlo.reduction import Reduce, emit_in_f32, spread
 from anyshape.dialects.dhlo.selection import Compare, Convert, Select
 from anyshape.dialects.dhlo.unary import Exponential
 from anyshape.dialects.dtypes import BOOL, F32, F64, FLOATS, DType
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
-from anyshape.symbolic import Size, SizeLike
+from anyshape.symbolic import Facts, Size, SizeLike
 
 B, S, T = (Size.symbol(name) for name in "bst")
 _SDPA = "aten.scaled_dot_product_attention.default"
@@ -96,6 +97,17 @@ class Attention(DhloOp, op="attention"):
         if mask and dtype_of(operands[3]) not in (BOOL, dtype):
             raise VerifyException(f"{cls.name}: the mask is {dtype_of(operands[3])}, expected bool or {dtype}")
         return [tensor(dtype, (b, h, s, e))]
+
+    @law(
+        "attention with a mask that hides nothing -> attention without a mask",
+        example=lambda g: g(
+            Attention, *(g.input(2, 2, "m", 3) for _ in range(3)), g.full(1, 2, 1, "m", "m", dtype=BOOL), scale=0.5
+        ),
+    )
+    def hides_nothing(self, builder: Builder, facts: Facts) -> Simplified:
+        if len(self.operands) < 4 or constant_value(self.operands[3]) != (self.operand_dtype(3) == BOOL):
+            return None
+        return Attention.emit(builder, *self.operands[:3], **self.attribute_values)
 
     @property
     def score_sizes(self) -> tuple[Size, Size, Size, Size]:

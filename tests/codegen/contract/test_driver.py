@@ -1,55 +1,33 @@
 """The block driver called with task records, against numpy in f64."""
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from anyshape.codegen.contract import pack_panels
-from anyshape.codegen.contract.driver import SLOTS, Slot, block_name
-from anyshape.codegen.llvm import LoadedCode, host_target
-from anyshape.codegen.microkernels import shared_objects
-from anyshape.support.machine import host_machine
+from anyshape.codegen.llvm import LoadedCode
+from tests.codegen.contract.blocks import DTYPES, MACHINES, cases, check, code_of, run_block, shape_of
 
 Guard = Callable[[np.ndarray], Any]
-ROWS = (1, 2, 3, 5, 6, 7, 13, 17, 64, 65, 130)
-COLUMNS = (1, 15, 16, 63, 64, 65, 130, 384)
-DEPTHS = (0, 1, 2, 31, 384, 769)
+every_machine = pytest.mark.parametrize("machine", MACHINES)
+every_element = pytest.mark.parametrize("element", ["f32", "f64"])
 
 
 @pytest.fixture(scope="module")
 def code() -> LoadedCode:
-    return LoadedCode([shared_objects(host_target(), host_machine(), ("f32", "f64"))])
+    return code_of("host", "f32")
 
 
-def run_block(code: LoadedCode, element: str, **slots: int) -> None:
-    record = (ctypes.c_int64 * SLOTS)()
-    for name, value in slots.items():
-        record[Slot[name.upper()]] = value
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address(block_name(element)))(ctypes.addressof(record))
-
-
-def close(got: np.ndarray, expected: np.ndarray, magnitude: np.ndarray) -> None:
-    """|got − expected| within a few roundings of the sum of the products' magnitudes."""
-    eps = np.finfo(got.dtype).eps
-    assert np.all(np.abs(got - expected) <= 16 * eps * (magnitude + 1)), np.abs(got - expected).max()
-
-
-def cases(seed: int, count: int) -> Iterator[tuple[int, int, int]]:
-    rng = np.random.default_rng(seed)
-    yield from ((m, n, k) for m in (1, 6, 17) for n in (64, 65) for k in DEPTHS)
-    for _ in range(count):
-        yield int(rng.choice(ROWS)), int(rng.choice(COLUMNS)), int(rng.choice(DEPTHS))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_machine
+@every_element
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_packed(code: LoadedCode, guarded: Guard, dtype: type, with_bias: bool) -> None:
+def test_packed(guarded: Guard, machine: str, element: str, with_bias: bool) -> None:
     rng = np.random.default_rng(1)
-    element = np.dtype(dtype).name.replace("float", "f")
-    for m, n, k in cases(2, 40):
+    code, dtype = code_of(machine, element), DTYPES[element]
+    for m, n, k in cases(2, 25):
         a, w, bias = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n), (n,)))
         lhs, panels, start, out = guarded(a), guarded(pack_panels(w)), guarded(bias), guarded(np.full((m, n), 7, dtype))
         run_block(
@@ -57,16 +35,16 @@ def test_packed(code: LoadedCode, guarded: Guard, dtype: type, with_bias: bool) 
             rhs_depth=64, rhs_column=1, rhs_panel=64 * k, packed=1, out=out.address, out_row=n,
             init=start.address if with_bias else 0,
         )  # fmt: skip
-        expected = a.astype(np.float64) @ w.astype(np.float64) + (bias if with_bias else 0)
-        close(out.array, expected, np.abs(a) @ np.abs(w) + np.abs(bias))
+        check(out.array, a, w, bias if with_bias else 0)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_machine
+@every_element
 @pytest.mark.parametrize("order", ["rows", "columns", "strided"])
-def test_right_hand_side_that_is_not_packed(code: LoadedCode, guarded: Guard, dtype: type, order: str) -> None:
+def test_right_hand_side_that_is_not_packed(guarded: Guard, machine: str, element: str, order: str) -> None:
     rng = np.random.default_rng(3)
-    element = np.dtype(dtype).name.replace("float", "f")
-    for m, n, k in cases(4, 25):
+    code, dtype, shape = code_of(machine, element), DTYPES[element], shape_of(machine, element)
+    for m, n, k in cases(4, 15):
         a = rng.standard_normal((m, k)).astype(dtype)
         if order == "rows":
             held = guarded(rng.standard_normal((k, n)).astype(dtype))
@@ -78,13 +56,13 @@ def test_right_hand_side_that_is_not_packed(code: LoadedCode, guarded: Guard, dt
             held = guarded(rng.standard_normal((k, 3 * n)).astype(dtype))
             w, steps = held.array[:, ::3], (3 * n, 3)
         lhs, out = guarded(a), guarded(np.full((m, n), 7, dtype))
-        scratch = guarded(np.zeros(max(1, min(k, 768)) * 64, dtype))
+        scratch = guarded(np.zeros(max(1, min(k, shape.depth)) * 64, dtype))
         run_block(
             code, element, rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=k, lhs_depth=1, rhs=held.address,
             rhs_depth=steps[0], rhs_column=steps[1], rhs_panel=64 * steps[1], out=out.address, out_row=n,
             rhs_scratch=scratch.address,
         )  # fmt: skip
-        close(out.array, a.astype(np.float64) @ w.astype(np.float64), np.abs(a) @ np.abs(w))
+        check(out.array, a, w)
 
 
 def test_left_hand_side_with_any_strides(code: LoadedCode, guarded: Guard) -> None:
@@ -101,7 +79,7 @@ def test_left_hand_side_with_any_strides(code: LoadedCode, guarded: Guard) -> No
             rhs_depth=64, rhs_column=1, rhs_panel=64 * k, packed=1, out=out.address, out_row=n,
             lhs_scratch=scratch.address,
         )  # fmt: skip
-        close(out.array, held.array.T.astype(np.float64) @ w.astype(np.float64), np.abs(held.array.T) @ np.abs(w))
+        check(out.array, held.array.T, w)
 
 
 def test_rows_do_not_depend_on_their_neighbours(code: LoadedCode, guarded: Guard) -> None:
