@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -119,7 +120,7 @@ class CallAdaptor:
                     leaves.append(size.evaluate(self.size_values(inputs)))
                 case FromConstant(value):
                     leaves.append(value)
-        return pytree.tree_unflatten(leaves, self.out_spec)
+        return leaves[0] if self.out_spec.is_leaf() else pytree.tree_unflatten(leaves, self.out_spec)
 
     def size_values(self, inputs: Sequence[torch.Tensor]) -> dict[str, int]:
         """The value of every size symbol that is an axis of an input."""
@@ -131,7 +132,18 @@ class CallAdaptor:
                     values.setdefault(atom.name, int(extent))
         return values
 
+    @cached_property
+    def _plain(self) -> tuple[int, tuple[str, ...]] | None:
+        """How many positional arguments there are and the names of the others, where none is a container."""
+        args, kwargs = self.in_spec.children()
+        if not all(child.is_leaf() for child in (*args.children(), *kwargs.children())):
+            return None
+        return args.num_children, tuple(kwargs.context or ())
+
     def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        plain = self._plain
+        if plain is not None and len(args) == plain[0] and tuple(kwargs) == plain[1]:  # most calls: nothing to take apart
+            return [*args, *kwargs.values()]
         leaves, structure = pytree.tree_flatten((args, kwargs))
         if structure == self.in_spec:
             return leaves
