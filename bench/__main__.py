@@ -17,13 +17,15 @@ from rich.console import Console
 
 from anyshape import __version__
 from anyshape.support.machine import host_machine
-from bench import layers, minilm
-from bench.ceilings import Ceilings, measure_ceilings
-from bench.engines import BASELINE, ENGINES, export_onnx, missing_modules
+from bench import attention, compare, layers, model, pool, stream
+from bench.ceilings import measure_ceilings
+from bench.engines import BASELINE, ENGINES, missing_modules
+from bench.models import MODELS
 from bench.plots import write_plots
+from bench.settings import SECONDS, Settings
 from bench.tables import grids, write_readme
 
-SECTIONS = ("ceilings", "minilm", "stream", "products", "memory")
+SECTIONS = ("ceilings", "minilm", "stream", "models", "products", "attention", "memory", "model", "pool")
 FOLDER = Path(__file__).parent / "results"
 README = Path(__file__).parent.parent / "README.md"
 FILE_WIDTH = 200
@@ -45,9 +47,16 @@ def main() -> None:
     for name, why in skipped.items():
         console.print(f"skipped {name}: {why}")
     results = describe(options.threads, skipped)
+    load = results["machine"]["load_before"]
+    if load is not None and load > 1:
+        console.print(f"other work is running (load {load:.1f}): the figures are not to be trusted")
     options.output.mkdir(parents=True, exist_ok=True)
     with console.status("ceilings") as status:
-        results |= measure(sections, chosen, options.threads, options.output, status.update)
+        ceilings = measure_ceilings(options.threads)
+        results["ceilings"] = asdict(ceilings)
+        run = Settings(chosen, options.threads, options.seconds, options.output, ceilings, status.update)
+        # Every figure is also given as a share of the ceilings, which are always measured.
+        results |= {section: measure(section, run) for section in sections if section != "ceilings"}
     for grid in grids(results):
         grid.show(console)
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -66,6 +75,12 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         help=f"engines, separated by commas, out of {', '.join(ENGINES)}; {BASELINE} always runs",
     )
     parser.add_argument("--threads", type=int, default=host_machine().cores, help="threads for every engine")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        help="for each engine at each shape of a model, and a tenth of it for single layers: a longer or shorter run",
+    )
     parser.add_argument("--output", type=Path, default=FOLDER, help="folder of the results")
     parser.add_argument(
         "--write-readme", action="store_true", help="write the latest whole run into README.md, measure nothing"
@@ -111,34 +126,25 @@ def describe(threads: int, skipped: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def measure(
-    sections: Sequence[str], engines: Sequence[str], threads: int, folder: Path, say: minilm.Say
-) -> dict[str, Any]:
-    """The figures of each section; every one is also given as a share of the ceilings, which are always measured."""
-    ceilings = measure_ceilings(threads)
-    results: dict[str, Any] = {"ceilings": asdict(ceilings)}
-    onnx_file = folder / "minilm.onnx"
-    if {"minilm", "stream"} & set(sections) and {"onnxruntime", "openvino"} & set(engines) and not onnx_file.exists():
-        say("exporting MiniLM to ONNX")
-        export_onnx(onnx_file)
-    for section in sections:
-        if section != "ceilings":
-            results[section] = _section(section, engines, threads, onnx_file, ceilings, say)
-    return results
-
-
-def _section(
-    section: str, engines: Sequence[str], threads: int, onnx_file: Path, ceilings: Ceilings, say: minilm.Say
-) -> Any:
+def measure(section: str, run: Settings) -> Any:
+    """The figures of one section."""
     match section:
         case "minilm":
-            return minilm.measure_table(engines, threads, onnx_file, ceilings, say)
+            return compare.measure_model(MODELS["minilm"], run.engines, run)
         case "stream":
-            return minilm.measure_stream(engines, threads, onnx_file, ceilings, say)
+            return stream.measure_stream(run)
+        case "models":
+            return compare.measure_others(run)
         case "products":
-            return layers.measure_products(threads, ceilings, say)
+            return layers.measure_products(run)
+        case "attention":
+            return attention.measure_attention(run)
+        case "memory":
+            return layers.measure_memory(run)
+        case "model":
+            return model.measure_model(run.say)
         case _:
-            return layers.measure_memory(threads, ceilings, say)
+            return pool.measure_pool(run.say)
 
 
 def _processor() -> str:

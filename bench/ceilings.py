@@ -25,17 +25,21 @@ ALIGNMENT = 64
 @dataclass(frozen=True)
 class Ceilings:
     """`fma_gflops`: f32 operations; `memory_read`, `memory_scale`, `cache_read`: GB/s, of arrays far larger than the caches
-    (scale counts bytes read and written), and of one that is a third of the last-level cache."""
+    (scale counts bytes read and written), and of one that is a third of the last-level cache, which holds `cache_bytes`."""
 
     threads: int
     fma_gflops: float
     memory_read: float
     memory_scale: float
     cache_read: float
+    cache_bytes: int
 
     def product_ms(self, operations: float, weight_bytes: float) -> float:
-        """The least time for that many f32 operations on weights that are read once, from cache."""
-        return 1e3 * max(operations / (1e9 * self.fma_gflops), weight_bytes / (1e9 * self.cache_read))
+        """The least time for that many f32 operations on weights that are read once: what the last-level cache can hold from
+        there, the rest from memory."""
+        cached = min(weight_bytes, self.cache_bytes)
+        reading = cached / (1e9 * self.cache_read) + (weight_bytes - cached) / (1e9 * self.memory_read)
+        return 1e3 * max(operations / (1e9 * self.fma_gflops), reading)
 
 
 def measure_ceilings(threads: int, *, repeats: int = 7) -> Ceilings:
@@ -59,6 +63,7 @@ def measure_ceilings(threads: int, *, repeats: int = 7) -> Ceilings:
         memory_read=1e-9 * source.nbytes / read,
         memory_scale=2e-9 * source.nbytes / scale,
         cache_read=4e-9 * cached * passes / cache,
+        cache_bytes=host_machine().last_level_cache,
     )
 
 

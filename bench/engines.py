@@ -1,4 +1,4 @@
-"""The engines that are compared: each loads MiniLM-L6 and answers `{input_ids, attention_mask}` with its arrays."""
+"""The engines that are compared: each loads a model and answers its named inputs with arrays."""
 
 from __future__ import annotations
 
@@ -12,31 +12,21 @@ from typing import Any
 
 import torch
 
-from anyshape.cli.minilm import Inputs, load_transformer, random_inputs
-
-MAX_BATCH = 4096
-
-
-class Transformer(torch.nn.Module):
-    """MiniLM-L6 with plain tensors for results: (tokens [b, s, 384], pooled [b, 384])."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = load_transformer()
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        output: Any = self.model(input_ids=input_ids, attention_mask=attention_mask)
-        return output.last_hidden_state, output.pooler_output
+from anyshape.cli.minilm import Inputs
+from bench.models import Model
 
 
 class Engine(ABC):
-    """Something that runs the model. `prepare` is what happens once, before the first answer."""
+    """Something that runs a model. `prepare` is what happens once, before the first answer."""
 
     title: str
     needs: tuple[str, ...] = ()
     """Modules that must be installed."""
+    reads_onnx = False
+    """Whether it starts from the exported file and not from the PyTorch module."""
 
-    def __init__(self, threads: int, onnx_file: Path) -> None:
+    def __init__(self, model: Model, threads: int, onnx_file: Path) -> None:
+        self.model = model
         self.threads = threads
         self.onnx_file = onnx_file
         torch.set_num_threads(threads)
@@ -58,14 +48,14 @@ class Eager(Engine):
     title = "PyTorch eager"
 
     def load(self) -> None:
-        self.model: Callable[..., Any] = Transformer().eval()
+        self.module: Callable[..., Any] = self.model.load()
 
     def prepare(self) -> None:
         return
 
     def __call__(self, inputs: Inputs) -> list[Any]:
         with torch.no_grad():
-            return list(self.model(**inputs))
+            return list(self.module(**inputs))
 
 
 class InductorDynamic(Eager):
@@ -75,7 +65,7 @@ class InductorDynamic(Eager):
     def prepare(self) -> None:
         # A run meets more shapes than the default number of recompilations, after which PyTorch goes back to eager.
         torch._dynamo.config.recompile_limit = 256  # pyright: ignore
-        self.model = torch.compile(self.model, dynamic=self.dynamic)
+        self.module = torch.compile(self.module, dynamic=self.dynamic)
 
 
 class InductorStatic(InductorDynamic):
@@ -87,13 +77,15 @@ class Anyshape(Engine):
     title = "anyshape"
 
     def load(self) -> None:
-        self.model = Transformer().eval()
+        self.module = self.model.load()
 
     def prepare(self) -> None:
         import anyshape
 
         self.program = anyshape.compile(
-            self.model, kwargs=random_inputs(2, 7), options=anyshape.Options(threads=self.threads)
+            self.module,
+            kwargs=self.model.inputs(self.model.example),
+            options=anyshape.Options(threads=self.threads),
         )
 
     def __call__(self, inputs: Inputs) -> list[Any]:
@@ -106,21 +98,22 @@ class AnyshapeStatic(Anyshape):
     title = "anyshape, static twins"
 
     def prepare(self) -> None:
-        self.programs: dict[tuple[int, ...], Callable[..., Any]] = {}
+        self.programs: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
 
     def __call__(self, inputs: Inputs) -> list[Any]:
         import anyshape
 
-        shape = tuple(inputs["input_ids"].shape)
-        if shape not in self.programs:
+        shapes = tuple(tuple(tensor.shape) for tensor in inputs.values())
+        if shapes not in self.programs:
             options = anyshape.Options(threads=self.threads)
-            self.programs[shape] = anyshape.compile(self.model, kwargs=inputs, dynamic_shapes=None, options=options)
-        return list(self.programs[shape](**inputs))
+            self.programs[shapes] = anyshape.compile(self.module, kwargs=inputs, dynamic_shapes=None, options=options)
+        return list(self.programs[shapes](**inputs))
 
 
 class OnnxRuntime(Engine):
     title = "ONNX Runtime"
     needs = ("onnxruntime", "onnx", "onnxscript")
+    reads_onnx = True
 
     def load(self) -> None:
         return
@@ -139,6 +132,7 @@ class OnnxRuntime(Engine):
 class OpenVino(Engine):
     title = "OpenVINO"
     needs = ("openvino", "onnx", "onnxscript")
+    reads_onnx = True
 
     def load(self) -> None:
         return
@@ -174,6 +168,8 @@ BASELINE = "eager"
 SUBJECT = "anyshape"
 TWIN = "anyshape-static"
 """The subject again, compiled for each shape: no peer, but what dynamic sizes are held against."""
+ONE_SHAPE = frozenset({"inductor-static", TWIN})
+"""Engines that compile every shape anew."""
 
 
 def peers_among(names: Iterable[str]) -> list[str]:
@@ -186,24 +182,25 @@ def missing_modules(name: str) -> list[str]:
     return [module for module in ENGINES[name].needs if importlib.util.find_spec(module) is None]
 
 
-def export_onnx(path: Path) -> None:
-    """Write the model as ONNX with a symbolic batch and length, by PyTorch's own exporter."""
-    batch = torch.export.Dim("batch", min=1, max=MAX_BATCH)
-    length = torch.export.Dim("length", min=1, max=512)
-    dimensions = {0: batch, 1: length}
+def export_onnx(model: Model, path: Path) -> None:
+    """Write a model as ONNX with its dynamic axes symbolic, by PyTorch's own exporter; whole or not at all."""
+    dimensions = {name: torch.export.Dim(name, min=1, max=limit) for name, limit in model.limits.items()}
+    shapes = {name: {axis: dimensions[of] for axis, of in enumerate(axes)} for name, axes in model.axes.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    # It tells of packages that this model does not need.
+    # It tells of packages that these models do not need.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            Transformer().eval(),
+            model.load(),
             (),
-            kwargs=random_inputs(2, 7),
+            kwargs=model.inputs(model.example),
             dynamo=True,
-            dynamic_shapes={"input_ids": dimensions, "attention_mask": dimensions},
-            output_names=["tokens", "pooled"],
+            dynamic_shapes=shapes,
+            output_names=list(model.outputs),
             verbose=False,
         )
     assert program is not None
-    program.save(path)
+    partial = path.with_suffix(".partial.onnx")
+    program.save(partial)
+    partial.replace(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,11 @@ def paired_ratio(baseline: Sequence[float], samples: Sequence[float]) -> Spread:
     """The spread of baseline[i] / samples[i]: both taken in turn i, so that a drift of the machine cancels; above 1, the
     second is faster."""
     return spread([theirs / ours for theirs, ours in zip(baseline, samples, strict=True)])
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    """(Π rᵢ)^(1/n) of n ≥ 1 positive ratios."""
+    return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
 def _percentile(ordered: Sequence[float], fraction: float) -> float:

@@ -11,20 +11,15 @@ from torch.nn import functional
 
 import anyshape
 from anyshape.cli.timing import alternate
-from bench.ceilings import Ceilings
 from bench.figures import paired_ratio, spread
+from bench.settings import Settings
 
-ROWS = (1, 8, 17, 64, 128, 333, 1024)
+ROWS = (1, 8, 17, 64, 128, 333, 1024, 2048)
 PRODUCTS = {
-    "MiniLM": ((384, 384), (384, 1536), (1536, 384)),
-    "BERT": ((768, 768), (768, 3072), (3072, 768)),
-    "Llama": ((2048, 2048), (2048, 5632), (5632, 2048)),
+    "BERT-base": ((768, 768), (768, 3072), (3072, 768)),
+    "Llama-1B": ((2048, 2048), (2048, 512), (2048, 8192), (8192, 2048)),
 }
 """(depth k, columns n) of the layers of each model."""
-SECONDS = 0.6
-"""For one line of a table."""
-
-Say = Callable[[str], None]
 
 
 class Softmax(torch.nn.Module):
@@ -75,38 +70,38 @@ MEMORY_CASES = (
 )
 
 
-def measure_products(threads: int, ceilings: Ceilings, say: Say) -> list[dict[str, Any]]:
+def measure_products(run: Settings) -> list[dict[str, Any]]:
     """GFLOP/s of a linear layer with any number of rows; one compilation a layer."""
     rows: list[dict[str, Any]] = []
     for model, layers in PRODUCTS.items():
         for k, n in layers:
-            say(f"product {k}×{n}")
+            run.say(f"product {k}×{n}")
             module = torch.nn.Linear(k, n).eval()
-            program = _compile(module, k, threads)
+            program = _compile(module, k, run.threads)
             for m in ROWS:
-                row = _compare(module, program, torch.randn(m, k))
+                row = _compare(module, program, torch.randn(m, k), run)
                 rate = 2e-9 * m * n * k / row["seconds"]["median"]
-                share = ceilings.product_ms(2.0 * m * n * k, 4.0 * n * k) / (1e3 * row["seconds"]["median"])
+                share = run.ceilings.product_ms(2.0 * m * n * k, 4.0 * n * k) / (1e3 * row["seconds"]["median"])
                 rows.append({"model": model, "m": m, "k": k, "n": n, "gflops": rate, "share": share, **row})
     return rows
 
 
-def measure_memory(threads: int, ceilings: Ceilings, say: Say) -> list[dict[str, Any]]:
+def measure_memory(run: Settings) -> list[dict[str, Any]]:
     """GB/s of groups that read and write each element once. The share is of the machine's memory rate; what fits in cache
     may exceed it."""
     rows: list[dict[str, Any]] = []
     for case in MEMORY_CASES:
         programs: dict[int, tuple[torch.nn.Module, Any]] = {}
         for height, columns in case.shapes:
-            say(f"{case.title} {height}×{columns}")
+            run.say(f"{case.title} {height}×{columns}")
             if columns not in programs:
                 module = case.make(columns).eval()
-                programs[columns] = module, _compile(module, columns, threads)
+                programs[columns] = module, _compile(module, columns, run.threads)
             x = torch.randn(height, columns)
-            row = _compare(*programs[columns], x)
+            row = _compare(*programs[columns], x, run)
             rate = 2e-9 * x.nbytes / row["seconds"]["median"]
             size = {"rows": height, "columns": columns}
-            rows.append({"group": case.title, **size, "gb_s": rate, "share": rate / ceilings.memory_scale, **row})
+            rows.append({"group": case.title, **size, "gb_s": rate, "share": rate / run.ceilings.memory_scale, **row})
     return rows
 
 
@@ -119,7 +114,7 @@ def _compile(module: torch.nn.Module, columns: int, threads: int) -> Any:
     )
 
 
-def _compare(module: torch.nn.Module, program: Any, x: torch.Tensor) -> dict[str, Any]:
+def _compare(module: torch.nn.Module, program: Any, x: torch.Tensor, run: Settings) -> dict[str, Any]:
     """Seconds of ours and the paired ratio to eager's."""
 
     def eager() -> torch.Tensor:
@@ -128,7 +123,7 @@ def _compare(module: torch.nn.Module, program: Any, x: torch.Tensor) -> dict[str
 
     functions: Mapping[str, Callable[[], object]] = {"ours": lambda: program(x), "eager": eager}
     difference = float((program(x) - eager()).abs().max())
-    samples = alternate(functions, seconds=SECONDS, block=10)
+    samples = alternate(functions, seconds=run.layer_seconds * len(functions), block=10)
     return {
         "seconds": asdict(spread(samples["ours"])),
         "eager_seconds": asdict(spread(samples["eager"])),

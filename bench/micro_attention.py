@@ -37,6 +37,7 @@ CASES = (
     ("one query, 1000", 1, 32, 8, 1, 1000, 64),
 )  # fmt: skip
 """(name, batch, heads, key heads, queries, keys, head size)."""
+MASKS = ("none", "bool", "causal")
 
 
 class Attention:
@@ -75,14 +76,17 @@ class Attention:
         numbers = [ctypes.c_int64(size.evaluate(env)) for size in schedule]
         address = ctypes.c_void_p(self._code.address("attention"))
 
-        def launch() -> None:
+        def launch(keep: tuple[torch.Tensor, ...] = tuple(tensors)) -> None:
+            # `keep` holds the tensors whose addresses `buffers` has.
             self._ral.ral_launch(self._context, address, buffers, sizes, *numbers)
 
         return launch
 
 
-def _measure(attention: Attention, mask: str, case: tuple[int, ...], repeats: int) -> tuple[float, float]:
-    """(ours, PyTorch's) seconds, medians."""
+def both(
+    attention: Attention, mask: str, case: tuple[int, ...]
+) -> tuple[Callable[[], None], Callable[[], torch.Tensor]]:
+    """(ours, PyTorch's) on the same random tensors, after their results were found to agree."""
     b, h, hk, s, t, d = case
     q, out = torch.randn(b, s, h, d), torch.empty(b, s, h, d)
     k, v = torch.randn(b, t, hk, d), torch.randn(b, t, hk, d)
@@ -99,6 +103,12 @@ def _measure(attention: Attention, mask: str, case: tuple[int, ...], repeats: in
 
     ours()
     torch.testing.assert_close(out.transpose(1, 2), theirs(), rtol=0, atol=2e-6)
+    return ours, theirs
+
+
+def _measure(attention: Attention, mask: str, case: tuple[int, ...], repeats: int) -> tuple[float, float]:
+    """(ours, PyTorch's) seconds, medians."""
+    ours, theirs = both(attention, mask, case)
     times: dict[Callable[[], Any], list[float]] = {ours: [], theirs: []}
     for _ in range(repeats):
         for function, samples in times.items():
@@ -115,7 +125,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     ratios: list[float] = []
-    for mask in ("none", "bool", "causal"):
+    for mask in MASKS:
         attention = Attention(options.threads, mask)
         for name, *case in CASES:
             ours, theirs = _measure(attention, mask, tuple(case), options.repeats)

@@ -107,7 +107,7 @@ class Linear:
     ) -> Callable[[], None]:
         """A launch over these tensors."""
         tensors = (x, panels, out, bias)
-        env = dict(zip(SYMBOLS, (x.shape[0], out.shape[1], x.shape[1]), strict=True))
+        env: dict[str, int] = dict(zip(SYMBOLS, (x.shape[0], out.shape[1], x.shape[1]), strict=True))
         buffers = (ctypes.c_void_p * 4)(*(tensor.data_ptr() for tensor in tensors))
         sizes = (ctypes.c_int64 * 3)(*env.values())
         schedule = (self._schedule.extent, self._schedule.grain, self._schedule.scratch_bytes)
@@ -186,12 +186,12 @@ def _measure(linear: Linear, m: int, n: int, k: int, repeats: int) -> tuple[floa
 
 def _reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     if weight.dtype == torch.int8:
-        return torch._int_mm(x, weight.T)  # pyright: ignore[reportPrivateUsage]
+        return torch.ops.aten._int_mm(x, weight.T)
     return torch.nn.functional.linear(x, weight, bias)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--element", default="f32", choices=TORCH)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rows", default="1,8,17,64,128,333,1024")

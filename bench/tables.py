@@ -10,7 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.engines import ENGINES
+from bench.engines import ENGINES, SUBJECT
+from bench.figures import geometric_mean
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 LARGE_BATCH = 16
@@ -52,10 +53,18 @@ def grids(results: Results) -> list[Grid]:
         found += _minilm(results["minilm"])
     if "stream" in results:
         found.append(_stream(results["stream"]))
+    for model in results.get("models", {}).values():
+        found += _compared(model)
     if "products" in results:
         found.append(_products(results["products"]))
+    if "attention" in results:
+        found.append(_attention(results["attention"]))
     if "memory" in results:
         found.append(_memory(results["memory"]))
+    if "model" in results:
+        found += _model(results["model"])
+    if "pool" in results:
+        found.append(_pool(results["pool"]))
     return found
 
 
@@ -75,10 +84,6 @@ def _minilm(minilm: Results) -> list[Grid]:
     large = [row for row in rows if row["batch"] >= LARGE_BATCH]
     single = [row for row in small if row["batch"] == 1]
     several = [row for row in small if row["batch"] > 1]
-    cold = [
-        (ENGINES[name].title, f"{times['first']:.2f}", f"{times['all_shapes']:.2f}", f"{difference:.0e}")
-        for (name, times), difference in zip(minilm["cold"].items(), minilm["largest_difference"].values(), strict=True)
-    ]
     return [
         *(
             _times(f"MiniLM-L6, warm, {what}: ms a call", part)
@@ -86,14 +91,38 @@ def _minilm(minilm: Results) -> list[Grid]:
         ),
         _times("MiniLM-L6, warm, batch 16 and more: ms a call", large),
         _ratios("MiniLM-L6, warm: times as fast as PyTorch eager, median and 10–90 % of the paired ratios", rows),
-        _held("MiniLM-L6, warm: anyshape against the best peer of each shape, and against its static twin", minilm),
+        *_held("MiniLM-L6, warm: anyshape against the best peer of each shape, and against its static twin", minilm),
         _shares("MiniLM-L6, warm: share of the machine's ceiling", rows),
-        Grid(
-            "MiniLM-L6, cold: seconds with compilation",
-            ("engine", "to the first answer", "to one answer at every shape", "largest difference"),
-            cold,
-        ),
+        _cold("MiniLM-L6, cold: seconds with compilation", minilm),
     ]
+
+
+def _cold(title: str, model: Results) -> Grid:
+    lines = [
+        (ENGINES[name].title, f"{times['first']:.2f}", f"{times['all_shapes']:.2f}", f"{difference:.0e}")
+        for (name, times), difference in zip(model["cold"].items(), model["largest_difference"].values(), strict=True)
+    ]
+    lines += [(ENGINES[name].title, "–", "–", f"skipped: {why}") for name, why in model["skipped"].items()]
+    return Grid(title, ("engine", "to the first answer", "to one answer at every shape", "largest difference"), lines)
+
+
+def _compared(model: Results) -> list[Grid]:
+    """One table a model with a line for each shape and engine, and one of cold starts."""
+    best: dict[tuple[int, int], Results] = {
+        (row["batch"], row["length"]): row for row in model["held_against"] if row["what"] == "best peer"
+    }
+    lines: list[Sequence[str]] = []
+    for row in model["rows"]:
+        held = best.get((row["batch"], row["length"])) if row["engine"] == SUBJECT else None
+        against = f"{ENGINES[held['engine']].title} {_ratio(held['ratio'])}" if held else ""
+        shape, time = f"{row['batch']}×{row['length']}", _ms(row["ms"]["median"])
+        lines.append(
+            [ENGINES[row["engine"]].title, shape, time, f"{row['share']:.0%}", _ratio(row["eager_ratio"]), against]
+        )
+    lines += [[ENGINES[name].title, "", "–", "–", "–", f"skipped: {why}"] for name, why in model["skipped"].items()]
+    title = f"{model['title']}, warm, batch × {model['size']}"
+    header = ("engine", "shape", "ms", "of the ceiling", "against eager", "against the best peer, 10–90 %")
+    return [Grid(title, header, lines), _cold(f"{model['title']}, cold: seconds with compilation", model)]
 
 
 def _by_engine(rows: Sequence[Results]) -> tuple[list[str], dict[str, list[Results]]]:
@@ -118,13 +147,13 @@ def _ratios(title: str, rows: Sequence[Results]) -> Grid:
     return Grid(title, ["engine", *columns], lines)
 
 
-def _held(title: str, minilm: Results) -> Grid:
+def _held(title: str, minilm: Results) -> list[Grid]:
     held: list[Results] = minilm["held_against"]
     lines = [
         [f"{row['batch']}×{row['length']}", row["what"], ENGINES[row["engine"]].title, _ratio(row["ratio"])]
         for row in held
     ]
-    return Grid(title, ["shape", "against", "engine", "times as fast, 10–90 %"], lines)
+    return [Grid(title, ["shape", "against", "engine", "times as fast, 10–90 %"], lines)] if lines else []
 
 
 def _shares(title: str, rows: Sequence[Results]) -> Grid:
@@ -162,8 +191,46 @@ def _products(rows: Sequence[Results]) -> Grid:
         )
         for row in rows
     ]
+    lines += [
+        (f"geometric mean, {model}", "", "", "", f"{_mean_ratio(part, 'eager_ratio'):.2f}")
+        for model, part in _parts(rows, "model").items()
+    ]
     header = ("layer", "rows", "GFLOP/s", "of the ceiling", "against eager")
     return Grid("Linear layers, one compilation each for any number of rows", header, lines)
+
+
+def _attention(rows: Sequence[Results]) -> Grid:
+    lines = [
+        (
+            f"{row['mask']}, {row['case']}",
+            f"{row['heads']}/{row['key_heads']}",
+            f"{row['queries']}×{row['keys']}",
+            f"{1e6 * row['seconds']['median']:.0f}",
+            f"{row['gflops']:.0f}",
+            f"{row['share']:.0%}",
+            _ratio(row["sdpa_ratio"]),
+        )
+        for row in rows
+    ]
+    lines += [
+        (f"geometric mean, {mask}", "", "", "", "", "", f"{_mean_ratio(part, 'sdpa_ratio'):.2f}")
+        for mask, part in _parts(rows, "mask").items()
+    ]
+    header = ("mask, case", "heads/of keys", "queries×keys", "µs", "GFLOP/s", "of the ceiling", "against SDPA")
+    return Grid("Attention, one compilation a mask, beside scaled_dot_product_attention", header, lines)
+
+
+def _parts(rows: Sequence[Results], key: str) -> dict[str, list[Results]]:
+    """The rows of each value of a key, and all of them."""
+    parts: dict[str, list[Results]] = {}
+    for row in rows:
+        parts.setdefault(row[key], []).append(row)
+    return {**parts, "all": list(rows)}
+
+
+def _mean_ratio(rows: Sequence[Results], key: str) -> float:
+    """The geometric mean of the median ratios."""
+    return geometric_mean([row[key]["median"] for row in rows])
 
 
 def _memory(rows: Sequence[Results]) -> Grid:
@@ -179,6 +246,48 @@ def _memory(rows: Sequence[Results]) -> Grid:
     ]
     header = ("group", "size", "GB/s", "of memory's scale rate", "against eager")
     return Grid("Memory-bound groups, one read and one write of each element", header, lines)
+
+
+def _model(model: Results) -> list[Grid]:
+    origin = "measured rates" if model["calibrated"] else "usual rates; `anyshape bench --calibrate` measures them"
+    lines = [
+        (
+            row["kernel"],
+            row["shape"],
+            f"{1e-3 * row['predicted_ns']:.2f}",
+            f"{1e-3 * row['measured_ns']:.2f}",
+            f"{row['predicted_ns'] / row['measured_ns']:.2f}",
+        )
+        for row in model["rows"]
+    ]
+    errors = [
+        (kind, f"{error['mean']:.2f}", f"{error['least']:.2f}", f"{error['greatest']:.2f}", f"{error['factor']:.2f}")
+        for kind, error in model["errors"].items()
+    ]
+    return [
+        Grid(f"Cost model, one core, {origin}: µs", ("kernel", "size", "predicted", "measured", "ratio"), lines),
+        Grid(
+            "Cost model: predicted ÷ measured",
+            ("kind", "geometric mean", "least", "greatest", "typical factor"),
+            errors,
+        ),
+    ]
+
+
+def _pool(pool: Results) -> Grid:
+    lines = [
+        (
+            row["title"],
+            f"{row['work_us']:.2f}",
+            f"{row['one_us']:.2f}",
+            f"{row['two_us']:.2f}",
+            f"{row['region_us']:.2f}",
+            f"{row['one_us'] / row['two_us']:.2f}",
+        )
+        for row in pool["rows"]
+    ]
+    header = ("machine", "work", "one thread", "two threads", "two threads less half the work", "speed-up")
+    return Grid("Parallel regions of two threads, one after another: µs a region", header, lines)
 
 
 def _ms(value: float) -> str:
@@ -197,7 +306,7 @@ def readme_section(results: Results) -> str:
         f"Measured by `make bench` on {machine['processor']}, {results['threads']} threads for every engine, all of them in turn "
         f"in one run; f32. {versions}."
     )
-    shown = {name: results[name] for name in ("ceilings", "minilm", "stream") if name in results}
+    shown = {name: results[name] for name in ("ceilings", "minilm", "stream", "models") if name in results}
     skipped = [f"{name}: {why}" for name, why in results["skipped"].items()]
     missing = [f"Not measured: {'; '.join(skipped)}."] if skipped else []
     return "\n\n".join([where, *missing, *(grid.markdown() for grid in grids(shown))])

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.support.errors import AnyshapeError
-
-Shape = tuple[int, int]
+from bench.models import MODELS, Shape
 
 
 @dataclass(frozen=True)
@@ -28,10 +27,10 @@ class Answer:
 class Worker:
     """A process that holds one loaded engine and does what it is told over a pipe; idle, it sleeps in a read."""
 
-    def __init__(self, name: str, threads: int, onnx_file: Path) -> None:
+    def __init__(self, name: str, model: str, threads: int, onnx_file: Path) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, name, threads, onnx_file), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, name, model, threads, onnx_file), daemon=True)
         self.name = name
         self._process.start()
         theirs.close()
@@ -74,12 +73,12 @@ class Worker:
         return value
 
 
-def _serve(pipe: Connection, name: str, threads: int, onnx_file: Path) -> None:
+def _serve(pipe: Connection, name: str, model: str, threads: int, onnx_file: Path) -> None:
     """The worker's side: load, then one reply for each message until the pipe closes."""
     try:
         from bench.engines import ENGINES
 
-        session = _Session(ENGINES[name](threads, onnx_file))
+        session = _Session(ENGINES[name](MODELS[model], threads, onnx_file))
         pipe.send(("value", None))
         while True:
             method, *arguments = pipe.recv()
@@ -95,35 +94,30 @@ class _Session:
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
+        self._inputs = engine.model.inputs
         engine.load()
 
     def first_answer(self, shape: Shape) -> float:
-        inputs = _inputs(shape)
+        inputs = self._inputs(shape)
         start = time.perf_counter()
         self._engine.prepare()
         self._engine(inputs)
         return time.perf_counter() - start
 
     def block(self, shape: Shape, warm_up: int, calls: int) -> list[float]:
-        inputs = _inputs(shape)
+        inputs = self._inputs(shape)
         for _ in range(warm_up):
             self._engine(inputs)
         return [self._timed(inputs) for _ in range(calls)]
 
     def stream(self, shapes: Iterable[Shape]) -> float:
-        requests = [_inputs(shape) for shape in shapes]
+        requests = [self._inputs(shape) for shape in shapes]
         return sum(self._timed(inputs) for inputs in requests)
 
     def answer(self, shape: Shape) -> Answer:
-        return Answer([np.array(array) for array in self._engine(_inputs(shape))])
+        return Answer([np.array(array) for array in self._engine(self._inputs(shape))])
 
     def _timed(self, inputs: Any) -> float:
         start = time.perf_counter()
         self._engine(inputs)
         return time.perf_counter() - start
-
-
-def _inputs(shape: Shape) -> Any:
-    from anyshape.cli.minilm import random_inputs
-
-    return random_inputs(*shape)

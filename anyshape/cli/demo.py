@@ -53,15 +53,15 @@ TOLERANCE = 1e-4
 _SECONDS_FOR_THE_TABLE = 25.0
 # Share of each top-level stage in a typical compilation, together 1; what is not listed moves the bar by nothing.
 _STAGE_SHARES = {
-    "capture": 0.5,
+    "import": 0.5,
     "passes": 0.07,
     "fuse": 0.02,
     "plan": 0.04,
     "emit kernels": 0.16,
     "plan host": 0.01,
-    "pack constants": 0.02,
     "emit host": 0.06,
     "micro-kernels": 0.12,
+    "load": 0.02,
 }
 
 

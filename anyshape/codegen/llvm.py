@@ -43,10 +43,6 @@ class Target:
     cpu: str = ""
     features: str = ""
 
-    def has_feature(self, name: str) -> bool:
-        """True if the feature string switches `name` on."""
-        return f"+{name}" in self.features.split(",")
-
 
 @cache
 def _initialise() -> None:

@@ -7,6 +7,7 @@ from xdsl.dialects.func import Func
 from xdsl.dialects.math import Math
 
 from anyshape.dialects.arith_extra import RemFOp
+from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dhlo.dialect import Dhlo
 from anyshape.dialects.host import Host
 from anyshape.dialects.tile import Tile
@@ -17,7 +18,9 @@ def new_context() -> Context:
     context = Context()
     for dialect in (Builtin, Func, Arith, Math, Dhlo, Tile, Host):
         context.load_dialect(dialect)
-    context.load_op(RemFOp)
+    for op in (RemFOp, *DhloOp.OPS.values()):  # ops of `dhlo` that were defined outside this package too
+        if context.get_optional_op(op.name) is None:
+            context.load_op(op)
     return context
 
 

@@ -135,15 +135,10 @@ _COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "gt": np.greater,
     "ge": np.greater_equal,
 }
-# By the number of the predicate, as MLIR counts them.
-_INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-_FLOAT_PREDICATES = (
-    "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true",
-)  # fmt: skip
 
 
 def _compare_integers(op: arith.CmpiOp, a: Array, b: Array) -> Array:
-    predicate = _INTEGER_PREDICATES[op.predicate.value.data]
+    predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
     if predicate in ("eq", "ne"):
         return _COMPARISONS[predicate](a, b)
     if predicate[0] == "u":
@@ -152,7 +147,7 @@ def _compare_integers(op: arith.CmpiOp, a: Array, b: Array) -> Array:
 
 
 def _compare_floats(op: arith.CmpfOp, a: Array, b: Array) -> Array:
-    predicate = _FLOAT_PREDICATES[op.predicate.value.data]
+    predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
     unordered = np.isnan(a) | np.isnan(b)
     match predicate:
         case "true" | "false":

@@ -138,6 +138,11 @@ def numel(sizes: Sequence[Size]) -> Size:
     return total
 
 
+def without_ones(sizes: Iterable[Size]) -> tuple[Size, ...]:
+    """The sizes that are not the constant 1: what is left tells where elements lie in row-major memory."""
+    return tuple(size for size in sizes if size != Size.const(1))
+
+
 def symbols_of(types: Iterable[Attribute]) -> frozenset[str]:
     """Every size symbol that occurs in these tensor types."""
     found: frozenset[str] = frozenset()
@@ -169,4 +174,5 @@ __all__ = [
     "sizes_of",
     "symbols_of",
     "tensor",
+    "without_ones",
 ]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from anyshape.driver.build import BuiltObjects, build_objects, load_program, write_objects
 from anyshape.driver.report import Report
 from anyshape.runtime import Program
+from anyshape.support.errors import ArgumentError
 from anyshape.support.options import Options
 from anyshape.support.trace import Progress, Trace
 
@@ -71,9 +72,15 @@ def compile(
         progress: called as stages begin, step and end.
 
     Raises:
+        ArgumentError: `args` is no tuple or list, `module` is no module.
         ExportError: PyTorch cannot capture the module, or a size cannot be made dynamic from this example.
         UnsupportedOps: ops that anyshape lacks, all of them, with their source lines.
     """
+    if not isinstance(args, tuple | list):  # a tensor is a sequence too, of its rows
+        raise ArgumentError(
+            "the example arguments are no tuple", where="args", got=type(args).__name__, expected="a tuple or a list",
+            remedy="write (x,) for one argument x",
+        )  # fmt: skip
     options = options or Options.from_environment()
     trace = Trace.from_options(options, progress=progress)
     frontend = import_module("anyshape.frontends.torch")

@@ -16,28 +16,32 @@ from xdsl.ir import Operation
 from anyshape.codegen.attend import attend_schedule, emit_attend
 from anyshape.codegen.contract import contract_schedule, emit_contract
 from anyshape.codegen.host import DESCRIPTOR, emit_program
-from anyshape.codegen.llvm import LoadedCode, Target, emit_object, host_target, optimise
+from anyshape.codegen.llvm import LoadedCode, Target, emit_assembly, emit_object, host_target, optimise
 from anyshape.codegen.microkernels import Part, part_object
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import Claim, EmittedKernel, emit_kernel
 from anyshape.dialects.dhlo import ConstantStore, Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
-from anyshape.dialects.dhlo.graph import facts_of
+from anyshape.dialects.dhlo.graph import facts_of, only_function
 from anyshape.dialects.dtypes import BY_NAME, dtype_of_numpy
 from anyshape.dialects.host import BindOp, GuardAxisOp, GuardOp, LaunchOp, ProgramOp
 from anyshape.dialects.host.verify import verify_program
 from anyshape.dialects.tile import AttendOp, ContractOp, KernelOp, buffer_of
 from anyshape.driver.cache import Cache, Entry, key_of
 from anyshape.driver.constants import ConstantTable
+from anyshape.driver.machine import calibrated_machine
 from anyshape.driver.pipeline import run_graph_passes
 from anyshape.fusion import copy_shared_results, decide_fusion, outline_groups
 from anyshape.host import BuiltProgram, ConstantEntry, LaunchShape, build_program
 from anyshape.kernels import Launch, PackedOperand, Plan, PlanTable
+from anyshape.kernels.loop_cost import loop_grain
 from anyshape.runtime import Program, runtime
-from anyshape.support.machine import Machine, host_machine
+from anyshape.support.machine import Machine
 from anyshape.support.options import Options
 from anyshape.support.trace import Trace
 
+STAGE_LOGS = ("passes", "fusion", "kernels", "host", "guards", "mlir", "asm")
+"""Logs of what happens while a program is compiled, and so not when it comes from the cache."""
 CLAIMS: Mapping[type[Operation], Claim] = {ContractOp: emit_contract, AttendOp: emit_attend}
 
 
@@ -72,7 +76,7 @@ def build_objects(
     module: ModuleOp, names: Sequence[str], store: ConstantStore, options: Options, trace: Trace
 ) -> BuiltObjects:
     """Compile the `@main` of a module of `dhlo` ops to object files, or fetch them from the cache; the module is consumed."""
-    machine, target = host_machine(), host_target()
+    machine, target = calibrated_machine(options.cache), host_target()
     if options.cache is None:
         return _compile(module, names, store, options, trace, machine, target)
     with trace.stage("cache"):
@@ -80,6 +84,8 @@ def build_objects(
         key = key_of("program", target, machine, options.precision, json.dumps(list(names)), str(module))
         entry = cache.get(key)
     if entry is not None:
+        for name in STAGE_LOGS:
+            trace.log(name, lambda: "the program came from the cache; with ANYSHAPE_CACHE=off it is compiled and shown")
         return _from_entry(entry, store)
     given = frozenset(store)
     built = _compile(module, names, store, options, trace, machine, target)
@@ -98,7 +104,7 @@ def _compile(
     target: Target,
 ) -> BuiltObjects:
     run_graph_passes(module, store, trace, options)
-    func = main_of(module)
+    func = only_function(module)
     with trace.stage("fuse"):
         decision = decide_fusion(func)
         trace.log("fusion", lambda: "\n".join(str(edge) for edge in decision.edges))
@@ -194,11 +200,6 @@ def guards_of(program: ProgramOp) -> list[str]:
     return found
 
 
-def main_of(module: ModuleOp) -> FuncOp:
-    """The function `@main` of a module."""
-    return next(op for op in module.body.block.ops if isinstance(op, FuncOp) and op.sym_name.data == "main")
-
-
 def plan_kernels(func: FuncOp) -> tuple[PlanTable, dict[FusionOp, Launch]]:
     """A plan for every fusion of `func`, equal ones shared."""
     table = PlanTable()
@@ -223,6 +224,7 @@ def emit_kernels(
             shapes[emitted.name] = _launch_shape(plan, emitted, machine)
     trace.log("mlir", lambda: str(builder.module))
     code = optimise(lower_to_llvm(builder.module), target)
+    trace.log("asm", lambda: emit_assembly(code, target))
     return emit_object(code, target), shapes
 
 
@@ -234,8 +236,8 @@ def _launch_shape(plan: Plan, emitted: EmittedKernel, machine: Machine) -> Launc
     if isinstance(outermost, AttendOp):
         schedule = attend_schedule(outermost, machine)
         return LaunchShape(schedule.extent, schedule.grain, schedule.scratch_bytes)
-    assert plan.extent is not None and plan.grain is not None
-    return LaunchShape(plan.extent, plan.grain, emitted.scratch_bytes)
+    assert plan.extent is not None
+    return LaunchShape(plan.extent, loop_grain(plan.kernel, machine), emitted.scratch_bytes)
 
 
 def emit_host(built: BuiltProgram, constants: ConstantTable, target: Target) -> bytes:

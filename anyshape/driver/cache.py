@@ -13,8 +13,6 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
-import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from anyshape.codegen.llvm import Target
+from anyshape.driver.private_folder import PrivateFolder
 from anyshape.support.machine import Machine
 
 MAGIC = b"anyshape-cache-1\n"
@@ -75,6 +74,7 @@ class Cache:
 
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
         self._folder = folder
+        self._files = PrivateFolder(folder)
         self._limit = limit_bytes
 
     def get(self, key: str) -> Entry | None:
@@ -82,13 +82,13 @@ class Cache:
         if not self._folder.exists():
             return None
         try:
-            self._check_folder()
+            self._files.check()
         except (OSError, ValueError) as error:
             warnings.warn(f"cache {self._folder} is not used: {error}", CacheWarning, stacklevel=2)
             return None
         path = self._folder / (key + _SUFFIX)
         try:
-            data = self._read(path)
+            data = self._files.read(path.name)
             if data is None:
                 return None
             entry = Entry.decode(data)
@@ -104,43 +104,10 @@ class Cache:
     def put(self, key: str, entry: Entry) -> None:
         """Store an entry, and evict old ones beyond the size limit."""
         try:
-            self._make_folder()
-            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".part")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(entry.encode())
-                os.replace(temporary, self._folder / (key + _SUFFIX))
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
-                raise
+            self._files.write(key + _SUFFIX, entry.encode())
             self._evict()
         except (OSError, ValueError) as error:
             warnings.warn(f"cache {self._folder} cannot be written: {error}", CacheWarning, stacklevel=2)
-
-    def _read(self, path: Path) -> bytes | None:
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-                raise ValueError("it is not a regular file of this user")
-            return file.read()
-
-    def _make_folder(self) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._check_folder()
-
-    def _check_folder(self) -> None:
-        status = os.lstat(self._folder)
-        if not stat.S_ISDIR(status.st_mode):
-            raise ValueError(f"{self._folder} is not a folder (links are not followed)")
-        if status.st_uid != os.geteuid():
-            raise ValueError(f"{self._folder} belongs to user {status.st_uid}, not to {os.geteuid()}")
-        if status.st_mode & 0o077:
-            raise ValueError(f"{self._folder} must be private to its owner (mode 0700), got {status.st_mode & 0o777:o}")
 
     def _evict(self) -> None:
         files: list[tuple[float, int, Path]] = []

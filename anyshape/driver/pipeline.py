@@ -24,6 +24,7 @@ from anyshape.passes.fold import FoldPass
 from anyshape.passes.merge_products import MergeProductsPass
 from anyshape.passes.simplify import SimplifyPass
 from anyshape.passes.sink_reshapes import SinkReshapesPass
+from anyshape.passes.split_reductions import SplitReductionsPass
 from anyshape.passes.verify import VerifyPass
 from anyshape.support.errors import AnyshapeError
 from anyshape.support.options import Options
@@ -40,6 +41,7 @@ GRAPH_PASSES: tuple[ModulePass, ...] = (
     DcePass(),  # the products that were merged, so that their weights have one use
     FoldPass(),  # what depends on constants only
     SimplifyPass(),  # reshapes, transposes and constants that now meet
+    SplitReductionsPass(),  # long reductions in chunks
     CsePass(),  # equal ops once
     DcePass(),  # what no result needs
 )

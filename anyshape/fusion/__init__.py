@@ -2,6 +2,6 @@
 
 from anyshape.fusion.decide import Decision, Group, decide_fusion
 from anyshape.fusion.outline import outline_groups
-from anyshape.fusion.results import copy_shared_results
+from anyshape.fusion.results import copy_shared_results, viewed
 
-__all__ = ["Decision", "Group", "copy_shared_results", "decide_fusion", "outline_groups"]
+__all__ = ["Decision", "Group", "copy_shared_results", "decide_fusion", "outline_groups", "viewed"]

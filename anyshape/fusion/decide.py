@@ -7,17 +7,19 @@ groups, the reason why it was not fused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from anyshape.dialects.dhlo import BroadcastInDim, Constant, DotGeneral, Iota, Reduce, Reshape, SizeOf, Transpose
-from anyshape.fusion.alignment import HERE, Route, broadcasts_rows, keeps_rows, routes_of, spread_axes, why_not_aligned
+from anyshape.fusion.alignment import HERE, broadcasts_rows, keeps_rows, routes_of, spread_axes, why_not_aligned
+from anyshape.fusion.groups import Decision, Edge, Group, reaches, users_of_op
+from anyshape.fusion.horizontal import merge_independent
 from anyshape.fusion.layout import can_multiply, layout_of
 from anyshape.fusion.roles import (
     Role,
+    checks_indices,
     cost_of,
     domain_of,
     is_elementwise,
@@ -27,7 +29,7 @@ from anyshape.fusion.roles import (
     repeats,
     role_of,
 )
-from anyshape.fusion.space import Domain, Space, space_of
+from anyshape.fusion.space import space_of
 
 CHEAP = 2
 """An op up to this cost may be computed again for every element that a broadcast makes of it."""
@@ -41,56 +43,6 @@ MAX_INPUTS = 32
 """Buffers that one kernel may take; more would spill its pointers."""
 
 
-@dataclass(eq=False)
-class Group:
-    """Ops of one future kernel, in reverse program order, with the values that leave it."""
-
-    number: int
-    domain: Domain
-    ops: dict[Operation, None] = field(default_factory=dict[Operation, None])
-    outputs: list[SSAValue] = field(default_factory=list[SSAValue])
-    inputs: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Values that its ops read and none of them computes."""
-    space: Space | None = None
-    anchor: Operation | None = None
-    amplified: set[Operation] = field(default_factory=set[Operation])
-    """Ops that are computed again for elements of a broadcast."""
-    upstream: set[Operation] = field(default_factory=set[Operation])
-    """Layouts of the anchor's operands."""
-    routes: dict[Operation, frozenset[Route]] = field(default_factory=dict[Operation, frozenset[Route]])
-    """The points at which each op is computed, as steps from the group's own point."""
-
-    @property
-    def kind(self) -> str:
-        if self.anchor is not None:
-            return "contract" if role_of(self.anchor) is Role.CONTRACT else "attend"
-        return "loop" if self.space is None else "reduce"
-
-
-@dataclass(frozen=True)
-class Edge:
-    """A value that goes through memory, and why."""
-
-    producer: Operation
-    consumer: Operation
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.producer.name} -> {self.consumer.name}: {self.reason}"
-
-
-@dataclass
-class Decision:
-    """The side table that fusion leaves: groups, and reasons for the edges between them."""
-
-    groups: list[Group] = field(default_factory=list[Group])
-    homes: dict[Operation, list[Group]] = field(default_factory=dict[Operation, list[Group]])
-    edges: list[Edge] = field(default_factory=list[Edge])
-
-    def homes_of(self, op: Operation) -> list[Group]:
-        return self.homes.get(op, [])
-
-
 def decide_fusion(func: FuncOp) -> Decision:
     """Groups for every op of `func` that is neither a weight nor a view, all ops expanded beforehand."""
     decision = Decision()
@@ -100,11 +52,12 @@ def decide_fusion(func: FuncOp) -> Decision:
         if role_of(op) is Role.VIEW and not _is_factor_view(op, decision):
             continue
         _place(op, decision)
+    merge_independent(decision)
     return decision
 
 
 def _place(op: Operation, decision: Decision) -> None:
-    users = _users(op)
+    users = users_of_op(op)
     homes = list(dict.fromkeys(group for user in users for group in decision.homes_of(user)))
     outside = any(not decision.homes_of(user) for user in users)
     if _can_repeat(op) and homes and not outside and all(_why_not_member(op, group) is None for group in homes):
@@ -131,21 +84,13 @@ def _place(op: Operation, decision: Decision) -> None:
 
 def _is_factor_view(op: Operation, decision: Decision) -> bool:
     """Whether a view is read by one product or attention only, whose kernel can take it as strides of what it views."""
-    users = _users(op)
+    users = users_of_op(op)
     homes = [decision.homes_of(user) for user in users]
     if not homes or any(home != homes[0] or len(home) != 1 for home in homes):
         return False
     (group,) = homes[0]
     is_factor = all(user is group.anchor or user in group.upstream for user in users)
     return is_factor and group.anchor is not None and _why_not_factor(op, group.anchor, group) is None
-
-
-def _users(op: Operation) -> list[Operation]:
-    return list(dict.fromkeys(user for result in op.results for user in _users_of(result)))
-
-
-def _users_of(value: SSAValue) -> list[Operation]:
-    return [use.operation for use in value.uses]
 
 
 def _can_repeat(op: Operation) -> bool:
@@ -168,7 +113,7 @@ def _join(op: Operation, group: Group, decision: Decision) -> None:
             group.anchor = op
         case _:
             pass
-    users = [user for user in _users(op) if user in group.ops]
+    users = [user for user in users_of_op(op) if user in group.ops]
     if any(user is group.anchor or user in group.upstream for user in users):
         group.upstream.add(op)
     if any(_is_amplified(user, group) for user in users):
@@ -186,7 +131,7 @@ def _why_not(op: Operation, group: Group, users: Sequence[Operation], decision: 
 
 def _why_not_member(op: Operation, group: Group) -> str | None:
     """None when `group` may compute `op` for its own ops, else the reason why not."""
-    inside = [user for user in _users(op) if user in group.ops]
+    inside = [user for user in users_of_op(op) if user in group.ops]
     if _inputs_after(op, group) > MAX_INPUTS:
         return f"the kernel would read more than {MAX_INPUTS} buffers"
     for user in inside:
@@ -216,6 +161,8 @@ def _why_not_point(op: Operation, group: Group, inside: Sequence[Operation]) -> 
         return _why_not_factor(op, group.anchor, group)
     if group.kind == "attend":
         return "attention takes nothing but layouts around it"
+    if group.anchor is not None and checks_indices(op):
+        return f"it checks indices, which the epilogue of {group.anchor.name} cannot report"
     if cost_of(op) > CHEAP and any(_is_amplified(user, group) for user in inside):
         return "a broadcast would compute it again for every element"
     routes = routes_of(op, inside, group.routes)
@@ -271,6 +218,9 @@ def _why_not_contract(op: Operation, group: Group, inside: Sequence[Operation]) 
         return "the consumer has several results"
     if domain_of(op.results[0]) != group.domain:
         return "its consumer runs over other points"
+    checking = next((member for member in group.ops if checks_indices(member)), None)
+    if checking is not None:
+        return f"{checking.name} checks indices, which the epilogue of a product cannot report"
     moved = [user for user in _closure(inside, group) if not is_elementwise(user) and not is_unit_reshape(user)]
     if moved:
         return f"{moved[0].name} moves its elements"
@@ -292,7 +242,7 @@ def _closure(start: Iterable[Operation], group: Group) -> list[Operation]:
         if op in found or op not in group.ops:
             continue
         found[op] = None
-        work.extend(_users(op))
+        work.extend(users_of_op(op))
     return list(found)
 
 
@@ -307,29 +257,9 @@ def _why_not_output(op: Operation, group: Group, others: Sequence[Operation], de
             fits.add(group.space.domain)
     if domain_of(op.results[0]) not in fits:
         return "it has other users and runs over other points"
-    inside = [user for user in _users(op) if user in group.ops]
+    inside = [user for user in users_of_op(op) if user in group.ops]
     if any(_is_amplified(user, group) for user in inside) or routes_of(op, inside, group.routes) != frozenset([HERE]):
         return "it has other users, and the kernel computes it at other points"
-    if _reaches(others, group, decision):
+    if reaches(others, group, decision):
         return "another user of it comes before this kernel"
     return None
-
-
-def _reaches(start: Sequence[Operation], group: Group, decision: Decision) -> bool:
-    """Whether `group` depends on any op of `start` in other groups or none, groups taken as one step."""
-
-    def steps(ops: Iterable[Operation]) -> Iterator[Operation | Group]:
-        for op in ops:
-            yield from decision.homes_of(op) or [op]
-
-    work = [step for step in steps(start) if step is not group]
-    seen: set[Operation | Group] = set()
-    while work:
-        step = work.pop()
-        if step is group:
-            return True
-        if step not in seen:
-            seen.add(step)
-            values = step.outputs if isinstance(step, Group) else step.results
-            work.extend(steps(user for value in values for user in _users_of(value)))
-    return False

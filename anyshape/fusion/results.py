@@ -16,9 +16,7 @@ def copy_shared_results(func: FuncOp) -> None:
     assert isinstance(returned, ReturnOp)
     taken: set[SSAValue] = set()
     for index, value in enumerate(returned.operands):
-        root = value
-        while isinstance(root.owner, Reshape):
-            root = root.owner.operands[0]
+        root = viewed(value)
         if isinstance(root.owner, FusionOp) and root not in taken:
             taken.add(root)
             continue
@@ -28,3 +26,10 @@ def copy_shared_results(func: FuncOp) -> None:
         Rewriter.insert_op(copy, InsertPoint.before(returned))
         returned.operands[index] = copy.results[0]
         taken.add(copy.results[0])
+
+
+def viewed(value: SSAValue) -> SSAValue:
+    """The value whose memory a value shares: through reshapes."""
+    while isinstance(value.owner, Reshape):
+        value = value.owner.operands[0]
+    return value

@@ -22,12 +22,8 @@ from anyshape.dialects.dhlo import (
     Transpose,
     Weight,
 )
-from anyshape.dialects.dhlo.unary import FloatUnary
-from anyshape.dialects.sizes import sizes_of
+from anyshape.dialects.sizes import sizes_of, without_ones
 from anyshape.symbolic import Size
-
-EXPENSIVE = 8
-"""Cost of an element from which on computing it twice is worse than a round trip through cache, in simple operations."""
 
 
 class Role(Enum):
@@ -47,7 +43,7 @@ def role_of(op: Operation) -> Role:
         case Weight():
             return Role.RESIDENT
         case Reshape():
-            return Role.POINT if only_ones_differ(op) else Role.VIEW
+            return Role.POINT if op.only_ones_differ else Role.VIEW
         case Reduce():
             return Role.REDUCE if reduced_axes(op) else Role.POINT
         case DotGeneral():
@@ -58,11 +54,6 @@ def role_of(op: Operation) -> Role:
             return Role.POINT
         case _:
             raise TypeError(f"{op.name} is no dhlo op")
-
-
-def without_ones(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
-    """Sizes but those that are the constant 1."""
-    return tuple(size for size in sizes if size != Size.const(1))
 
 
 def real_axes(sizes: tuple[Size, ...]) -> list[int]:
@@ -76,20 +67,13 @@ def reduced_axes(op: Reduce) -> tuple[int, ...]:
     return tuple(axis for axis in op.attribute("axes") if sizes[axis] != Size.const(1))
 
 
-def only_ones_differ(op: Reshape) -> bool:
-    """Whether a reshape only adds or removes axes of size 1."""
-    return without_ones(op.operand_sizes()) == without_ones(op.result_sizes)
-
-
 def cost_of(op: Operation) -> int:
     """Operations for one element of the result, operands not counted; a load is about 1."""
     match op:
         case Constant() | SizeOf() | Iota() | BroadcastInDim() | Transpose() | Reshape() | Slice():
             return 0
-        case FloatUnary():
-            return EXPENSIVE + 2
         case Elementwise():
-            return EXPENSIVE + 2 if op.name in _HEAVY else 1
+            return op.COST
         case Gather():
             return 4
         case Reduce():
@@ -100,21 +84,14 @@ def cost_of(op: Operation) -> int:
             return 2
 
 
-_HEAVY = {
-    "dhlo.gelu",
-    "dhlo.silu",
-    "dhlo.power",
-    "dhlo.divide",
-    "dhlo.floor_divide",
-    "dhlo.modulo",
-    "dhlo.remainder",
-    "dhlo.logistic",
-}
-
-
 def reads_anywhere(op: Operation, operand: int) -> bool:
     """Whether the op reads this operand at points that depend on data, so that it must be in memory."""
     return isinstance(op, Gather) and operand == 0
+
+
+def checks_indices(op: Operation) -> bool:
+    """Whether the op reports an index out of range, which only loops can do: a product's epilogue has no way to fail."""
+    return isinstance(op, Gather)
 
 
 def repeats(op: Operation) -> bool:
@@ -129,7 +106,7 @@ def is_elementwise(op: Operation) -> bool:
 
 def is_unit_reshape(op: Operation) -> bool:
     """Whether the op is a reshape that only adds or removes axes of size 1."""
-    return isinstance(op, Reshape) and only_ones_differ(op)
+    return isinstance(op, Reshape) and op.only_ones_differ
 
 
 def is_layout(op: Operation) -> bool:

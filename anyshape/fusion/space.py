@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anyshape.dialects.dhlo import Reduce
-from anyshape.fusion.roles import real_axes, without_ones
+from anyshape.dialects.sizes import without_ones
+from anyshape.fusion.roles import real_axes
 from anyshape.symbolic import Size
 
 Domain = tuple[Size, ...]

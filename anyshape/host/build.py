@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -18,9 +19,13 @@ from anyshape.dialects.dhlo import Reshape, Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import BufferType, buffer, buffer_of
+from anyshape.fusion import viewed
 from anyshape.kernels import Launch, PackedOperand
 from anyshape.support.errors import ExportError
 from anyshape.symbolic import Relation, Size
+
+SHOWN = 4
+"""Values that the message of a guard can show (`ral_fail` takes four)."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +114,14 @@ class _Builder:
                 case Reshape():
                     if op.result not in self.buffers:
                         source = self._buffer(op.operands[0])
-                        self.buffers[op.result] = self._append(host.ViewOp(source, _type_of(op.result))).results[0]
+                        # Not `_type_of`: an argument's buffer is signless already.
+                        type = buffer(buffer_of(source).element_type, sizes_of(op.result.type))
+                        self.buffers[op.result] = self._append(host.ViewOp(source, type)).results[0]
                 case _:
                     pass
         self.block.add_op(host.ReturnOp())
         constants = list(self.table)
-        final = host.ProgramOp("main", [], [entry.name for entry in constants], [])
-        self.program.properties["constants"] = final.constants
+        self.program.constants = ArrayAttr([StringAttr(entry.name) for entry in constants])
         returned = self.graph.last_op
         assert isinstance(returned, ReturnOp)
         outputs = [(dtype_of(v.type).runtime_code, len(sizes_of(v.type))) for v in returned.operands]
@@ -166,12 +172,12 @@ class _Builder:
             symbols = sorted(relation.symbols)
             if any(symbol not in self.bound for symbol in symbols):
                 continue
-            got = ", ".join(f"argument {self.bound[s][0]}, axis {self.bound[s][1]}: got size %lld" for s in symbols)
+            shown = symbols[:SHOWN]
+            got = ", ".join(f"argument {self.bound[s][0]}, axis {self.bound[s][1]}: got size %lld" for s in shown)
             message = f"{got}; allowed is only {relation}, where " + ", ".join(
                 f"{s} is that of {self.bound[s][0]} axis {self.bound[s][1]}" for s in symbols
             )
-            shown = [Size.symbol(symbol) for symbol in symbols][:4]
-            self._append(host.GuardOp(relation, message, shown))
+            self._append(host.GuardOp(relation, message, [Size.symbol(symbol) for symbol in shown]))
 
     # -- buffers --------------------------------------------------------------------------------------------------
 
@@ -181,7 +187,7 @@ class _Builder:
         assert isinstance(returned, ReturnOp)
         results: dict[SSAValue, tuple[int, SSAValue]] = {}
         for index, value in enumerate(returned.operands):
-            root = root_of(value)
+            root = viewed(value)
             assert isinstance(root.owner, FusionOp) and root not in results, "copy_shared_results ran before"
             results[root] = (index, value)
         return results
@@ -250,10 +256,3 @@ def _renamed(type: BufferType, names: Mapping[str, Size]) -> BufferType:
     """A kernel's buffer type in the program's symbols."""
     sizes, strides = ([size.substitute(names) for size in part.data] for part in (type.sizes, type.strides))
     return buffer(type.element_type, sizes, strides)
-
-
-def root_of(value: SSAValue) -> SSAValue:
-    """The value whose memory a value shares: through reshapes."""
-    while isinstance(value.owner, Reshape):
-        value = value.owner.operands[0]
-    return value

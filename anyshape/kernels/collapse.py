@@ -16,6 +16,7 @@ from xdsl.utils.disjoint_set import DisjointSet
 
 from anyshape.dialects.dhlo import (
     BroadcastInDim,
+    Chunk,
     Concatenate,
     Constant,
     DhloOp,
@@ -28,8 +29,8 @@ from anyshape.dialects.dhlo import (
 )
 from anyshape.dialects.dhlo.base import attribute_of
 from anyshape.dialects.dhlo.fusion import YieldOp
-from anyshape.dialects.sizes import DimsAttr, dtype_of, sizes_of, tensor
-from anyshape.fusion.roles import domain_of, is_elementwise, only_ones_differ, real_axes, reduced_axes
+from anyshape.dialects.sizes import DimsAttr, dtype_of, numel, sizes_of, tensor
+from anyshape.fusion.roles import domain_of, is_elementwise, real_axes, reduced_axes
 from anyshape.kernels.canonical import recreate
 from anyshape.symbolic import Size
 
@@ -116,7 +117,9 @@ def _relate(op: Operation, axes: _Axes) -> None:
             kept = [axis for axis in range(len(op.operand_sizes())) if axis not in gone]
             for axis, source in enumerate(kept):
                 axes.same((op.operands[0], source), (op.result, axis))
-        case Reshape() if only_ones_differ(op):
+        case Chunk():
+            _relate_chunk(op, axes)
+        case Reshape() if op.only_ones_differ:
             real = [
                 [a for a, size in enumerate(sizes) if size != ONE] for sizes in (op.operand_sizes(), op.result_sizes)
             ]
@@ -129,6 +132,17 @@ def _relate(op: Operation, axes: _Axes) -> None:
         case _:
             for value in (*op.operands, *op.results):
                 axes.pin(value)
+
+
+def _relate_chunk(op: Chunk, axes: _Axes) -> None:
+    """The axes that are cut may merge, since they are one axis of the result's positions; the two that they become may not."""
+    first, cut, result = op.axes[0], len(op.axes), op.results[0]
+    axes.pinned.update([(result, first), (result, first + 1)])
+    if all(op.operand_sizes()[axis] == ONE for axis in op.axes):
+        axes.pinned.add((op.operands[0], first))
+    for axis in range(len(op.operand_sizes())):
+        if axis not in op.axes:
+            axes.same((op.operands[0], axis), (result, axis if axis < first else axis + 2 - cut))
 
 
 def _walked(block: Block) -> list[SSAValue]:
@@ -230,13 +244,7 @@ def _reduced_axes(values: Sequence[SSAValue], axes: _Axes) -> set[Axis]:
 
 def _collapsed_sizes(value: SSAValue, runs: Runs) -> list[Size]:
     sizes = sizes_of(value.type)
-    collapsed: list[Size] = []
-    for run in runs[value]:
-        size = Size.const(1)
-        for axis in run:
-            size = size * sizes[axis]
-        collapsed.append(size)
-    return collapsed
+    return [numel([sizes[axis] for axis in run]) for run in runs[value]]
 
 
 def _collapsed_type(value: SSAValue, runs: Runs) -> Attribute:
@@ -283,6 +291,8 @@ def _rebuilt(op: Operation, operands: list[SSAValue], runs: Runs) -> Operation:
             changed["permutation"] = _positions(op.operands[0], [permutation[run[0]] for run in runs[op.result]], runs)
         case Reduce():
             changed["axes"] = _positions(op.operands[0], op.attribute("axes"), runs)
+        case Chunk():
+            changed["axes"] = _positions(op.operands[0], op.axes, runs)
         case Iota():
             changed["sizes"] = _collapsed_sizes(op.result, runs)
             changed["axis"] = _kept_position(op.result, op.attribute("axis"), runs)

@@ -20,11 +20,14 @@ from anyshape.fusion.space import space_of
 from anyshape.kernels.canonical import CanonicalGroup
 from anyshape.kernels.collapse import Collapsed, collapse
 from anyshape.kernels.points import At, KeptRow, PlanPoints
-from anyshape.kernels.schedule import grain_of, product
+from anyshape.kernels.schedule import product
 from anyshape.symbolic import Size
 
 KEEP_FROM = 3
 """A value costing this much or more (loads included) is kept in scratch between passes rather than computed again."""
+
+SHORT_ROW = 3
+"""Rows of this many points or fewer are computed side by side by every target: nothing of them is kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class Shape:
     stitched: bool
 
 
-def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int]) -> tuple[KernelOp, Size, Size]:
-    """The kernel, the number of points that a launch divides, and how many are worth a thread."""
+def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int]) -> tuple[KernelOp, Size]:
+    """The kernel, and the number of points that a launch divides."""
     collapsed = collapse(group.block)
     sites = _carried(sites, group.block, collapsed.block)
     kernel, points = open_kernel(collapsed, name, group.names, sites)
@@ -52,7 +55,7 @@ def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int])
         with points.scope(lanes.body.block):
             _store(points, outputs, (lanes.index,))
             points.append(YieldOp())
-        return kernel, shape.row[0], grain_of(Size.const(1), _cost(collapsed))
+        return kernel, shape.row[0]
     nest = ParallelOp(shape.parallel)
     kernel.body.block.add_op(nest)
     with points.scope(nest.body.block):
@@ -61,11 +64,7 @@ def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int])
             _stitch(points, collapsed, row, shape, outputs)
         else:
             _map_row(points, row, shape, outputs)
-    return (
-        kernel,
-        product(shape.parallel),
-        grain_of(product(shape.row) * _reduced_points(collapsed, shape), _cost(collapsed)),
-    )
+    return kernel, product(shape.parallel)
 
 
 def open_kernel(
@@ -131,7 +130,7 @@ def _stitch(
     """Passes over a row: one for each reduction, one that stores what is as long as the row; then the row's own values."""
     points.row = row
     rank = len(row) + len(shape.row)
-    for value in values_to_keep(collapsed, rank) if len(shape.row) == 1 else []:
+    for value in values_to_keep(collapsed, rank) if _is_worth_keeping(shape) else []:
         scratch = ScratchOp(dtype_of(value.type).scalar, shape.row)
         points.append(scratch)
         points.kept[value] = KeptRow(scratch)
@@ -144,6 +143,11 @@ def _stitch(
     for kept in points.kept.values():
         if kept.written_in is None:
             kept.scratch.detach()
+
+
+def _is_worth_keeping(shape: Shape) -> bool:
+    """Whether rows are of one axis, and not so short that many of them lie side by side in lanes, with nothing kept."""
+    return len(shape.row) == 1 and shape.row[0].constant_or(SHORT_ROW + 1) > SHORT_ROW
 
 
 def values_to_keep(collapsed: Collapsed, rank: int) -> list[SSAValue]:
@@ -182,18 +186,3 @@ def _total_costs(collapsed: Collapsed, rank: int, kept: Container[SSAValue]) -> 
             total = 0 if outer else cost_of(op) + sum(1 if value in kept else costs[value] for value in op.operands)
             costs[result] = min(total, KEEP_FROM)
     return costs
-
-
-def _cost(collapsed: Collapsed) -> int:
-    loads = len(collapsed.block.args) + len(collapsed.results)
-    return loads + sum(1 if isinstance(op, Reduce) else cost_of(op) for op in collapsed.block.ops if op.results)
-
-
-def _reduced_points(collapsed: Collapsed, shape: Shape) -> Size:
-    """How many points the reductions inside lanes visit for one result."""
-    if shape.stitched:
-        return Size.const(1)
-    for op in reductions_of(collapsed):
-        space = space_of(op)
-        return product([space.domain[axis] for axis in space.axes])
-    return Size.const(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from anyshape.dialects.dhlo import Gather
@@ -23,7 +22,7 @@ class Plan:
     """A kernel and what its launch needs to know; sizes are over the kernel's own symbols s0, s1, …
 
     `inputs`: which group input each input buffer of the kernel is; `packed`: input buffers that hold a constant in packed
-    form. `extent` and `grain` are None where the target's schedule decides (claimed kernels).
+    form. `extent` is None where the target's schedule decides (claimed kernels).
     """
 
     kernel: KernelOp
@@ -31,7 +30,6 @@ class Plan:
     packed: Mapping[int, PackedOperand] = field(default_factory=dict[int, PackedOperand])
     offsets: Mapping[int, Size] = field(default_factory=dict[int, Size])
     extent: Size | None = None
-    grain: Size | None = None
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,5 @@ def plan_group(
             kernel, inputs, offsets = plan_attention(group, name)
             return Plan(kernel, inputs, offsets=offsets)
         case _:
-            kernel, extent, grain = plan_loops(group, name, sites)
-            return Plan(kernel, tuple(range(len(group.block.args))), extent=extent, grain=grain)
-
-
-def fusions_of(func: FuncOp) -> list[FusionOp]:
-    return [op for op in func.body.block.ops if isinstance(op, FusionOp)]
+            kernel, extent = plan_loops(group, name, sites)
+            return Plan(kernel, tuple(range(len(group.block.args))), extent=extent)

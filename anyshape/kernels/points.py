@@ -212,7 +212,7 @@ class PlanPoints:
         """Loops over the reduced axes; the innermost runs in lanes where no lanes are open and it is the last axis."""
         axes = reduced_axes(op)
         sizes = op.operand_sizes()
-        kind: str = op.attribute("kind")
+        kind = _tile_kind(op)
         kept = iter(at)
         ones = set(op.attribute("axes")) - set(axes)
         indices: list[SSAValue | None] = [
@@ -272,3 +272,10 @@ class PlanPoints:
             return loop.results[0]
 
         return nest(0)
+
+
+def _tile_kind(op: Reduce) -> str:
+    """The reduction of `tile` that a reduction is: extrema of unsigned integers have kinds of their own."""
+    kind: str = op.attribute("kind")
+    dtype = dtype_of(op.operands[0].type)
+    return f"u{kind}" if kind in ("max", "min") and dtype.is_unsigned and not dtype.is_bool else kind

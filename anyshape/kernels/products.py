@@ -6,7 +6,7 @@ axes stay. A constant right-hand side is handed over packed in panels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from anyshape.dialects import tile
 from anyshape.dialects.dhlo import DotGeneral
 from anyshape.dialects.dhlo.fusion import YieldOp
+from anyshape.dialects.dhlo.movement import delinearise
 from anyshape.dialects.dtypes import BF16, F16, F32, F64, I8, I32
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import BufferType, ContractOp, KernelOp, buffer
@@ -150,13 +151,5 @@ def _spread(points: PlanPoints, indices: list[SSAValue], extents: list[Size], si
             if not rest:
                 raise ValueError(f"axes {list(map(str, sizes))} do not make up {list(map(str, extents))}")
             run.append(rest.pop(0))
-        at.extend(_delinearised(points, index, run))
+        at.extend(delinearise(points, index, run))
     return tuple(at)
-
-
-def _delinearised(points: PlanPoints, index: SSAValue, run: Sequence[Size]) -> list[SSAValue]:
-    found: list[SSAValue] = []
-    for size in reversed(run[1:]):
-        found.append(points.scalars.trunc_rem(index, points.size(size), unsigned=True))
-        index = points.scalars.trunc_div(index, points.size(size), unsigned=True)
-    return [index, *reversed(found)]

@@ -24,7 +24,7 @@ class ExpandPass(RewritePass):
 
 def is_composite(op: DhloOp) -> bool:
     """Whether the op is computed by its expansion."""
-    return not op.PLANNED and type(op).expand is not DhloOp.expand
+    return not op.has_plan and type(op).expand is not DhloOp.expand
 
 
 def expand_op(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:

@@ -36,12 +36,8 @@ def rewrite_reshape(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
 
 
 def moves_axes(op: object) -> bool:
-    """Whether a reshape does more than add or remove axes of size 1: no kernel takes it as a layout of its operand."""
-    return isinstance(op, Reshape) and _without_ones(op.operand_sizes()) != _without_ones(op.result_sizes)
-
-
-def _without_ones(sizes: Sizes) -> Sizes:
-    return tuple(size for size in sizes if size != ONE)
+    """Whether the op is a reshape that does more than add or remove axes of size 1."""
+    return isinstance(op, Reshape) and not op.only_ones_differ
 
 
 def _sink(op: Elementwise, rewriter: PatternRewriter) -> Rewritten | None:

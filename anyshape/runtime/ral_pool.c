@@ -98,6 +98,13 @@ static void wait_for_work(ral_pool *pool) {
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* Waits until nobody is between looking at a condition and sleeping. The signal follows outside, since a thread that is woken
+ * inside would only run into the mutex and sleep again. */
+static void pass_mutex(ral_pool *pool) {
+    pthread_mutex_lock(&pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 static void *work_forever(void *argument) {
     ral_worker *worker = argument;
     ral_pool *pool = worker->pool;
@@ -107,9 +114,8 @@ static void *work_forever(void *argument) {
         if (count == 0) continue;
         atomic_fetch_add(&pool->finished, count);
         if (atomic_load(&pool->caller_sleeps)) {
-            pthread_mutex_lock(&pool->mutex);
+            pass_mutex(pool);
             pthread_cond_signal(&pool->done);
-            pthread_mutex_unlock(&pool->mutex);
         }
     }
     return NULL;
@@ -134,12 +140,11 @@ static void start_workers(ral_pool *pool) {
 
 static void wake_workers(ral_pool *pool, int64_t wanted) {
     if (atomic_load(&pool->sleepers) == 0) return;
-    pthread_mutex_lock(&pool->mutex);
+    pass_mutex(pool);
     if (wanted >= atomic_load(&pool->sleepers))
         pthread_cond_broadcast(&pool->work);
     else
         for (int64_t i = 0; i < wanted; i++) pthread_cond_signal(&pool->work);
-    pthread_mutex_unlock(&pool->mutex);
 }
 
 static void wait_until_finished(ral_pool *pool, int64_t count) {

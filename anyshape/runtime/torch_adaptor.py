@@ -58,7 +58,12 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
                 got=tensor.dtype,
                 expected=", ".join(str(dtype) for dtype in TORCH_DTYPES.values()),
             )
-        views.append((tensor.data_ptr(), tensor.shape, tensor.stride(), code))
+        try:
+            views.append((tensor.data_ptr(), tensor.shape, tensor.stride(), code))
+        except RuntimeError as error:  # nested tensors, and those that function transforms such as vmap pass around
+            raise ArgumentError(
+                "an input has no memory of its own", where=_name(program, index), got=error, expected="a plain tensor"
+            ) from error
     outputs: dict[int, torch.Tensor] = {}
 
     def allocate(index: int, dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:

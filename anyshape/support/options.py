@@ -12,12 +12,12 @@ LOG_NAMES: Mapping[str, str] = {
     "graph": "the dhlo graph as the front end handed it over",
     "passes": "each graph pass that changed something, with op counts before and after",
     "fusion": "the groups, and for every edge not fused the reason",
-    "kernels": "each kernel plan, its schedule and its variants",
+    "kernels": "each kernel plan",
     "host": "the host program: sizes, guards, arena, launches",
-    "guards": "every condition on sizes that the model itself forces, and the source line that forced it",
-    "mlir": "the MLIR module before and after lowering",
-    "asm": "the machine code of each kernel",
-    "compile": "seconds a stage, and what came from the cache",
+    "guards": "every condition on sizes that the model itself forces",
+    "mlir": "the MLIR module of the kernels before it is lowered to LLVM",
+    "asm": "the assembly of the kernels",
+    "compile": "milliseconds a stage",
 }
 """Names that `Options.log` takes, each with what it prints."""
 

@@ -143,7 +143,7 @@ class Trace:
         """Time the body of a `with` statement as stage `name`, inside the stages that are open.
 
         Args:
-            name: one word; `/` separates nested stages.
+            name: a few words without `/`, which separates nested stages.
             total: units of work that `step` will count.
         """
         self._open.append(name)

@@ -91,11 +91,6 @@ class Facts:
                 case "<":
                     self._add_nonnegative(difference - 1, source)
 
-    def assume_multiple(self, size: SizeLike, k: int) -> None:
-        """States k | size, k >= 1: the relation `size mod k == 0`. DivisorError for k < 1."""
-        _check_divisor(k, size)
-        self.assume(Relation(Size.of(size) % k, "==", 0))
-
     # Asking.
 
     def prove(self, relation: Relation) -> bool | None:

@@ -87,8 +87,8 @@ def test_the_bar_moves_forward_with_stages_known_and_unknown() -> None:
     bar = demo.CompileBar(Console(file=io.StringIO()))
     with bar:
         for progress in (
-            Progress("capture", "begin"),
-            Progress("capture", "end"),
+            Progress("import", "begin"),
+            Progress("import", "end"),
             Progress("a stage of tomorrow", "begin"),
             Progress("a stage of tomorrow", "end"),
             Progress("emit kernels", "begin"),

@@ -87,7 +87,7 @@ def plan(func: FuncOp, store: ConstantStore | None = None) -> Planned:
     kernels = {each.kernel.sym_name.data: each.kernel for each in table.plans.values()}
     one = Size.const(1)
     shapes = {
-        each.kernel.sym_name.data: LaunchShape(each.extent or one, each.grain or one, one)
+        each.kernel.sym_name.data: LaunchShape(each.extent or one, one, one)
         for each in table.plans.values()
     }
     for kernel in kernels.values():

@@ -1,5 +1,6 @@
 """ral_launch: cuts, sharing of the pool, scratch, errors, fork, floating-point mode."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -76,6 +77,21 @@ def test_every_point_runs_once_with_aligned_private_scratch(launcher: Launchers)
             assert code == Code.OK
         np.testing.assert_array_equal(counts, rounds)
         np.testing.assert_array_equal(remainders, 0)
+
+
+def test_launches_end_beside_busy_processes_on_more_threads_than_cores(launcher: Launchers) -> None:
+    """The caller never waits for a worker that the system does not run: it takes the chunks that are left itself."""
+    threads = 4 * (os.cpu_count() or 1)
+    context = launcher(threads)
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        expected = expected_marks(4096, 3, threads)
+        for _ in range(100):
+            np.testing.assert_array_equal(context.mark_chunks(4096, 3), expected)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def test_scratch_that_cannot_be_had_is_an_error(launcher: Launchers) -> None:

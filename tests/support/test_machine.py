@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from anyshape.support import machine as machine_module
-from anyshape.support.machine import Machine, host_machine
+from anyshape.support.machine import Machine, host_machine, processor_name
 
 ICE_LAKE = "fpu sse4_1 sse4_2 avx f16c fma avx2 avx512f avx512dq avx512bw avx512vl avx512_vnni unheard_of"
 LLVM_ICE_LAKE = {"sse4.1", "sse4.2", "avx", "f16c", "fma", "avx2", "avx512f", "avx512dq", "avx512bw", "avx512vl"} | {
@@ -133,3 +133,19 @@ def test_this_machine() -> None:
 @pytest.mark.parametrize(("bits", "lanes"), [(64, 8), (32, 16), (16, 32), (8, 64), (1024, 1)])
 def test_lanes(bits: int, lanes: int) -> None:
     assert Machine(vector_bits=512).lanes(bits) == lanes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("processor : 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: Some CPU\n\nprocessor : 1\nmodel name : Other\n",
+         "Some CPU (cpu family 25, model 17)"),
+        ("CPU implementer : 0x41\nCPU part : 0xd40\n", "aarch64 (CPU implementer 0x41, CPU part 0xd40)"),
+        ("uarch : sifive,u74\n", "sifive,u74"),
+        ("", "aarch64"),
+    ],
+)  # fmt: skip
+def test_processors_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: str) -> None:
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert processor_name(write_tree(tmp_path, {"proc/cpuinfo": text})) == expected

@@ -7,6 +7,6 @@
 | `plan` | the kernel of one `tile.attend`: its tasks |
 """
 
-from anyshape.codegen.attend.plan import attend_schedule, can_attend, emit_attend
+from anyshape.codegen.attend.plan import attend_schedule, attend_time, can_attend, emit_attend
 
-__all__ = ["attend_schedule", "can_attend", "emit_attend"]
+__all__ = ["attend_schedule", "attend_time", "can_attend", "emit_attend"]

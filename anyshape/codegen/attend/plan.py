@@ -30,12 +30,12 @@ from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.schedule import Schedule
 from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape, tile_shape
 from anyshape.dialects.tile.ops import AttendOp, KernelOp, buffer_of
+from anyshape.kernels.cost import AttentionWork, attention_time, grain_of
 from anyshape.support.errors import CodegenError
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size, size_max, size_min
 
 _BLOCK_ROWS = 8 * MAX_ROWS
-_GRAIN_NANOSECONDS = 5000
 _USUAL_HEAD = 64
 """What chunks are sized for where a head's size is unknown."""
 
@@ -54,13 +54,24 @@ def can_attend(op: AttendOp) -> str | None:
 def attend_schedule(op: AttendOp, machine: Machine) -> Schedule:
     """The schedule of an attention; sizes over the kernel's symbols."""
     layout = _Layout.of(op, machine)
-    batch, heads, _, queries, keys, head, value_head = op.extents.data
+    batch, heads = op.extents.data[:2]
     extent = batch * heads * layout.blocks
-    rows = size_min(queries, _BLOCK_ROWS)
-    # A block costs some 9/56 ns for each key and element to read it, and 1/56 for each row to multiply it.
-    task = keys * (head + value_head) * (rows + 9)
-    grain = size_max(1, Size.const(_GRAIN_NANOSECONDS * 56) // size_max(1, task))
-    return Schedule(extent, grain, layout.scratch_bytes)
+    task = attention_time(_work(op, machine).task(_BLOCK_ROWS), machine, footprint=machine.l2)
+    return Schedule(extent, grain_of(task, machine), layout.scratch_bytes)
+
+
+def attend_time(op: AttendOp, machine: Machine) -> Size:
+    """What the cost model expects of an attention on one core; see `anyshape.kernels.cost`."""
+    return attention_time(_work(op, machine), machine)
+
+
+def _work(op: AttendOp, machine: Machine) -> AttentionWork:
+    direct = DIRECT_QUERIES if buffer_of(op.key).strides.data[-1].constant_or(None) == 1 else 0
+    return AttentionWork.of(op, _shape_of(op, machine).element_bytes, direct)
+
+
+def _shape_of(op: AttendOp, machine: Machine) -> TileShape:
+    return tile_shape("f64" if isinstance(buffer_of(op.query).element_type, Float64Type) else "f32", machine)
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ class _Layout:
                 remedy="check `can_attend` first",
             )
         query = buffer_of(op.query)
-        shape = tile_shape("f64" if isinstance(query.element_type, Float64Type) else "f32", machine)
+        shape = _shape_of(op, machine)
         _, _, _, queries, keys, head, value_head = op.extents.data
         widths = head.constant_or(_USUAL_HEAD) + value_head.constant_or(_USUAL_HEAD)
         longest = max(PANEL, machine.l2 // 2 // (widths * shape.element_bytes + 1) // PANEL * PANEL)

@@ -8,7 +8,7 @@
 `codegen.microkernels` compiles what no graph changes.
 """
 
-from anyshape.codegen.contract.plan import can_contract, contract_schedule, emit_contract
+from anyshape.codegen.contract.plan import can_contract, contract_schedule, contract_time, emit_contract
 from anyshape.codegen.tiles.pack import pack_panels
 from anyshape.codegen.tiles.schedule import Schedule
 
@@ -16,6 +16,7 @@ __all__ = [
     "Schedule",
     "can_contract",
     "contract_schedule",
+    "contract_time",
     "emit_contract",
     "pack_panels",
 ]

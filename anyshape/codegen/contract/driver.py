@@ -270,10 +270,12 @@ def _emit_prefetch(block: _Block, tile: Value, next_panel: Value, steps: Value) 
     """What a tile prefetches beside its own panel (address, bytes for each step): its part of the next panel.
 
     Without it the first tile of a panel would wait for the slower caches and the others would leave them idle. The first tiles take
-    half of the panel each, or a quarter each when there are four; the lines of the others are there already.
+    half of the panel each (all of it where a tile goes through the panel in several passes), or a quarter each when there are four;
+    the lines of the others are there already.
     """
     b = block.b
-    parts = b.select(b.cmp("slt", block.tiles, 4), b.const(b.i64, 2), b.const(b.i64, 4))
+    few = 2 if block.shape.columns(MAX_ROWS) == PANEL else 1
+    parts = b.select(b.cmp("slt", block.tiles, 4), b.const(b.i64, few), b.const(b.i64, 4))
     step = b.div(b.const(b.i64, block.shape.step_bytes), parts)
     return b.offset(next_panel, b.i8, b.mul(b.mul(b.rem(tile, parts), step), steps)), step
 

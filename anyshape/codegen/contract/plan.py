@@ -22,12 +22,11 @@ from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.schedule import Schedule
 from anyshape.codegen.tiles.shape import PANEL, SUM_ELEMENTS, TileShape, packed_depth, tile_shape
 from anyshape.dialects.tile.ops import ContractOp, KernelOp, LoadOp, YieldOp, buffer_of
+from anyshape.kernels.cost import ProductWork, grain_of, product_time
 from anyshape.support.errors import CodegenError
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size, size_max, size_min
 
-_GRAIN_NANOSECONDS = 5000
-"""Work that is worth handing to another thread."""
 _TASKS_PER_THREAD = 8
 _LINE = 64
 _SMALL_BLOCK_ROWS = 24
@@ -38,10 +37,19 @@ def contract_schedule(op: ContractOp, machine: Machine) -> Schedule:
     """The schedule of a product; sizes over the kernel's symbols."""
     layout = _Layout.of(op, machine)
     extent = prod(layout.batch, start=layout.blocks * layout.panels)
-    # A panel costs some 10 ns for each k to read it and 0.85 ns for each k and row to multiply it.
-    task = layout.depth * (10 + layout.rows // size_max(1, layout.blocks))
-    grain = size_max(1, Size.const(_GRAIN_NANOSECONDS) // size_max(1, task))
-    return Schedule(extent, grain, Size.const(layout.scratch_bytes))
+    task = product_time(_work(op, layout, machine).task, machine, footprint=machine.l2)
+    return Schedule(extent, grain_of(task, machine), Size.const(layout.scratch_bytes))
+
+
+def contract_time(op: ContractOp, machine: Machine) -> Size:
+    """What the cost model expects of a product on one core; see `anyshape.kernels.cost`."""
+    return product_time(_work(op, _Layout.of(op, machine), machine), machine)
+
+
+def _work(op: ContractOp, layout: _Layout, machine: Machine) -> ProductWork:
+    shape = layout.shape
+    speed = shape.group * shape.lanes / machine.f32_lanes
+    return ProductWork.of(op, layout.blocks, shape.element_bytes, shape.sum_bytes, speed)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mlir import ir
-
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.mlir import ModuleBuilder, Type, Value, llvm
+from anyshape.codegen.mlir import ModuleBuilder, Type, Value, ir, llvm
 from anyshape.runtime.abi import ABI, CONSTANT_ALIGNMENT
 from anyshape.support.errors import CodegenError
 

@@ -116,8 +116,9 @@ class LaneAxis:
         start = b.const(b.i64, position) if isinstance(position, int) else position
         branch = b.if_(b.cmp("slt", start, upper), [value.type for value in state], has_else=bool(state))
         with branch.then():
-            mask = b.tail_mask(b.sub(upper, start), self.width)
-            frame = replace(self.frame, vectors=1, width=self.width, mask=mask)
+            left = b.sub(upper, start)
+            mask = b.tail_mask(left, self.width)
+            frame = replace(self.frame, vectors=1, width=self.width, mask=mask, lanes=left)
             branch.yield_(*self._points(start, frame, state))
         if not state:
             return []

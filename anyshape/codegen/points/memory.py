@@ -24,6 +24,7 @@ from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Operand, Type, Value
 from anyshape.codegen.points.narrow import narrow, widen
 from anyshape.codegen.points.scalar import compute_type, memory_type
+from anyshape.codegen.points.transposes import transpose_vectors
 from anyshape.codegen.points.values import (
     Frame,
     Points,
@@ -165,6 +166,22 @@ class Memory:
         other = repeated if isinstance(offset, Uniform) and offset.steps == _ZERO_OR_ONE else gathered
         result = b.vector_type(compute_type(b, element), frame.width)
         return tuple(self._by_step(offset, contiguous, other, [result] * frame.vectors))
+
+    def load_tile(self, buffer: SSAValue, indices: Sequence[Points], frame: Frame) -> Points:
+        """buffer[indices] at as many rows as lanes, contiguous from row to row: read along the rows, then turned."""
+        b, element = self.builder, buffer_of(buffer).element_type
+        offset, width = self.offset(buffer, indices, frame), frame.width
+        assert isinstance(offset, Uniform) and width == frame.rows and frame.vectors == 1
+        columns: list[Value] = []
+        for lane in range(width):
+            # A lane that does not exist reads the last one that does.
+            at: Operand = (
+                lane if frame.lanes is None or lane == 0 else b.minimum(b.const(b.i64, lane), b.sub(frame.lanes, 1))
+            )
+            moved = offset.step * at if isinstance(offset.step, int) and isinstance(at, int) else b.mul(offset.step, at)
+            start = b.add(offset.rows[0], moved)
+            columns.append(b.load(self._pointer(buffer, 0), memory_type(b, element), start, width=width))
+        return Varying(tuple((self._widen(row, element),) for row in transpose_vectors(b, columns)))
 
     def _by_step(
         self,

@@ -19,7 +19,15 @@ from anyshape.codegen.points.lanes import LaneAxis
 from anyshape.codegen.points.memory import Memory
 from anyshape.codegen.points.reduce import Contribution, Fold, LaneFold
 from anyshape.codegen.points.scalar import compute_type, constant_number, emitter_of
-from anyshape.codegen.points.schedule import OpenAxis, Schedule, invariant_ops, lane_ops, may_fault, open_axes
+from anyshape.codegen.points.schedule import (
+    OpenAxis,
+    Schedule,
+    invariant_ops,
+    lane_ops,
+    may_fault,
+    open_axes,
+)
+from anyshape.codegen.points.transposes import STRIP, transposed_loads
 from anyshape.codegen.points.values import (
     Frame,
     Points,
@@ -98,6 +106,10 @@ class NestEmitter:
     values: dict[SSAValue, Points] = field(default_factory=dict[SSAValue, Points])
     decided: dict[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
     """Index selects whose choice is known in the version that is being emitted."""
+    strip: Span | None = None
+    """The part of the lanes that is being emitted, None where it is all of them."""
+    tiled: frozenset[LoadOp] = frozenset()
+    """Loads that are contiguous from row to row: turned in registers where a frame is as many rows as lanes."""
 
     # ---- straight-line code ------------------------------------------------------------------------------------------
 
@@ -115,7 +127,7 @@ class NestEmitter:
             case ParallelOp():
                 self.parallel(op, self._whole_box(op))
             case LanesOp() | DotOp() if frame.width is None:
-                self.lanes(op, (0, self.memory.sizes(op.size)), frame)
+                self.lanes(op, self.strip or (0, self.memory.sizes(op.size)), frame)
             case LanesOp() | LoopOp() | DotOp():
                 self.loop(op, frame)
             case StoreOp():
@@ -131,6 +143,8 @@ class NestEmitter:
         match op:
             case SizeOp():
                 return self.memory.size_points(op.expression)
+            case LoadOp() if op in self.tiled and frame.rows == frame.width:
+                return self.memory.load_tile(op.buffer, self._points(op.indices), frame)
             case LoadOp():
                 guard = None if op.guard is None else self.values[op.guard]
                 return self.memory.load(op.buffer, self._points(op.indices), guard, frame)
@@ -233,6 +247,8 @@ class NestEmitter:
         ops = lane_ops(block, op.index)
         width = self.schedule.width(ops)
         vectors = self.schedule.vectors(ops, op.size, width, reduces=bool(yields.folds))
+        if self.tiled:
+            vectors = 1
         skip = set(yields.skipped)
 
         def points(index: Value, inner: Frame) -> list[list[Contribution]]:
@@ -366,6 +382,9 @@ class NestEmitter:
         if self.schedule.rows_in_lanes(op):
             self._rows_in_lanes(op, index, (lower, upper), skip)
             return
+        tiles = transposed_loads(op, index)
+        if tiles is not None and self._tiles(op, index, *tiles, (lower, upper), skip):
+            return
         jam = self.schedule.rows(op)
         start = lower
         if jam > 1:
@@ -377,6 +396,32 @@ class NestEmitter:
         with b.for_(start, upper, 1) as loop:
             self.values[index] = Uniform((loop.index,))
             self.block(op.body.block, Frame(), skip)
+
+    def _tiles(
+        self, op: ParallelOp, index: SSAValue, axis: LanesOp, loads: frozenset[LoadOp], span: tuple[Operand, Operand],
+        skip: set[Operation],
+    ) -> bool:  # fmt: skip
+        """The points of one run in square tiles, strip by strip of the lanes; False where the axis has no whole tile."""
+        b, (lower, upper) = self.builder, span
+        width = self.schedule.width(lane_ops(axis.body.block, axis.index))
+        known = axis.size.constant_or(None)
+        if known is not None and known < width:
+            return False
+        extent = self.memory.sizes(axis.size)
+        end = b.sub(upper, b.and_(b.sub(upper, lower), width - 1))
+        self.tiled = loads
+        with b.for_(0, extent, STRIP) as strips:
+            self.strip = (strips.index, b.minimum(b.add(strips.index, STRIP), extent))
+            with b.for_(lower, end, width) as loop:
+                rows = [b.add(loop.index, row) if row else loop.index for row in range(width)]
+                self.values[index] = Uniform(tuple(rows))
+                self.block(op.body.block, Frame(rows=width), skip)
+            self.tiled = frozenset()
+            with b.for_(end, upper, 1) as loop:
+                self.values[index] = Uniform((loop.index,))
+                self.block(op.body.block, Frame(), skip)
+            self.strip = None
+        return True
 
     def _rows_in_lanes(self, op: ParallelOp, index: SSAValue, span: Span, skip: set[Operation]) -> None:
         """The points of one run side by side in lanes; the lane axes inside are walked in order."""

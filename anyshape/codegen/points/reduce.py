@@ -29,14 +29,17 @@ def identity(kind: str, element: Attribute) -> float | int:
         return {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[kind]
     bits = element.bitwidth if isinstance(element, IntegerType) else 64
     if bits == 1:
-        return int(kind in ("prod", "min", "and"))
+        return int(_BOOL_KINDS[kind] == "and")
     low = -(1 << (bits - 1))
-    return {"sum": 0, "or": 0, "prod": 1, "and": -1, "max": low, "min": -1 - low}[kind]
+    return {"sum": 0, "or": 0, "prod": 1, "and": -1, "max": low, "min": -1 - low, "umax": 0, "umin": -1}[kind]
 
 
-_BOOL_KINDS = {"sum": "or", "max": "or", "or": "or", "prod": "and", "min": "and", "and": "and"}
+_BOOL_KINDS = {
+    "sum": "or", "max": "or", "umax": "or", "or": "or", "prod": "and", "min": "and", "umin": "and", "and": "and",
+}  # fmt: skip
 _HORIZONTAL: dict[str, Reduction] = {
-    "sum": "add", "prod": "mul", "max": "maxsi", "min": "minsi", "and": "and", "or": "or",
+    "sum": "add", "prod": "mul", "max": "maxsi", "min": "minsi", "umax": "maxui", "umin": "minui",
+    "and": "and", "or": "or",
 }  # fmt: skip
 
 
@@ -85,6 +88,10 @@ class Fold:
                 return b.maximum(value, accumulator, nan="either")
             case "min":
                 return b.minimum(value, accumulator, nan="either")
+            case "umax":
+                return b.maximum(value, accumulator, signed=False)
+            case "umin":
+                return b.minimum(value, accumulator, signed=False)
             case "and":
                 return b.and_(accumulator, value)
             case _:

@@ -49,7 +49,9 @@ class Schedule:
         """Vectors side by side: enough to hide the latency of a sum, or of a few loads; fewer where registers are short."""
         heavy = sum(op.name in HEAVY for op in ops)
         products = any(isinstance(op, DotOp) for op in ops)
-        wanted = 4 if reduces or products or any(isinstance(op, LoopOp) for op in ops) else 2
+        walks = not products and any(isinstance(op, LoopOp) for op in ops)
+        # A column is walked across rows: the wider the strip, the more of a row is read at once.
+        wanted = 8 if walks and not reduces else 4 if reduces or products else 2
         if heavy and not products:
             wanted = min(wanted, 2 if heavy == 1 else 1)
         if self.machine.registers < 32 and wanted > 1:
@@ -60,16 +62,20 @@ class Schedule:
         return wanted
 
     def rows_in_lanes(self, op: ParallelOp) -> bool:
-        """True where neighbouring rows fill vectors better than a row's own points: rows are short, or single points.
+        """True where neighbouring rows fill vectors better than a row's own points: rows are very short, or single points.
 
-        A row of 3 points wastes 13 of 16 lanes and is reduced across lanes at each row; 16 rows side by side waste none, though
-        they are gathered.
+        A row of 3 points wastes 13 of 16 lanes and is reduced across lanes at each row; 16 rows side by side waste none, but are
+        gathered and scattered. That pays for reductions of up to 3 points, and never for a map, which is bound by its accesses.
         """
         inner = list(nested(op))
         if any(isinstance(each, ScratchOp | DotOp | ParallelOp) for each in inner):
             return False
-        short = all(_is_short(each.size) for each in inner if isinstance(each, LanesOp))
-        return short and not _is_short(op.extents.data[-1])
+        lanes = [each for each in inner if isinstance(each, LanesOp)]
+        if not lanes:
+            return not _is_short(op.extents.data[-1])
+        # A column that is walked far in order is walked with its neighbours: they are contiguous, rows are not.
+        short = all(_is_short(each.size) and not _walks_far(each) for each in lanes)
+        return short and any(each.results for each in lanes) and not _is_short(op.extents.data[-1])
 
     def rows(self, op: ParallelOp) -> int:
         """Rows of the innermost parallel axis that share what they load: for products only, 4 vectors × 6 rows of sums."""
@@ -83,12 +89,16 @@ class Schedule:
         return 6 if self.machine.registers >= 32 else 4
 
 
-SHORT_ROW = 8
+SHORT_ROW = 3
 
 
 def _is_short(extent: Size) -> bool:
     known = extent.constant_or(None)
     return known is not None and known <= SHORT_ROW
+
+
+def _walks_far(op: LanesOp) -> bool:
+    return any(isinstance(each, LoopOp) and not _is_short(each.size) for each in nested(op))
 
 
 def invariant_ops(block: Block, varying: tuple[SSAValue, ...]) -> set[Operation]:

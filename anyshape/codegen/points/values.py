@@ -26,13 +26,14 @@ from anyshape.codegen.mlir import Operand, Value
 class Frame:
     """The points that are emitted together; `width` is None outside lanes, where there is one point a row.
 
-    `mask` has the lanes that exist in the one vector of a tail, None where all do.
+    `mask` has the lanes that exist in the one vector of a tail, None where all do; `lanes` is then their number.
     """
 
     rows: int = 1
     vectors: int = 1
     width: int | None = None
     mask: Value | None = None
+    lanes: Value | None = None
 
 
 @dataclass(frozen=True)

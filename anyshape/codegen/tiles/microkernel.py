@@ -49,7 +49,7 @@ def emit_tile(module: ModuleBuilder, shape: TileShape, rows: int, *, narrow: boo
     with module.function(name, tile_arguments(b), attributes=attributes) as f:
         panel = NARROW if narrow else PANEL
         vectors = min(shape.vectors(rows), max(1, panel // shape.lanes))
-        tile = _Tile(b, shape, rows, vectors)
+        tile = _Tile(b, shape, rows, vectors, panel)
         if tile.width >= panel:
             tile.emit_pass(f.args, b.const(b.i64, 0))
         else:
@@ -63,6 +63,7 @@ class _Tile:
     shape: TileShape
     rows: int
     vectors: int
+    panel: int
 
     @property
     def width(self) -> int:
@@ -86,6 +87,11 @@ class _Tile:
         start = self._load(self._rows_of(init, init_stride, element), left, full)
         if shape.row_header:
             start = self._add_headers(start, a_rows)
+        # Each of several passes prefetches its share, one line at a time.
+        passes = max(1, self.panel // self.width)
+        if passes > 1:
+            ahead_step = b.div(ahead_step, passes)
+            ahead = b.offset(ahead, b.i8, b.mul(b.mul(b.div(column, self.width), steps), ahead_step))
         with b.for_(0, steps, 1, start) as loop:
             row_of_b = b.offset(rhs, factor, b.mul(loop.index, ldb))
             self._prefetch(row_of_b, ldb, b.offset(ahead, b.i8, b.mul(loop.index, ahead_step)))
@@ -116,7 +122,8 @@ class _Tile:
         own = b.offset(row_of_b, b.type(shape.element), b.mul(ldb, _BYTES_AHEAD // shape.step_bytes))
         for start in range(0, self.width * shape.group * shape.element_bytes, _LINE):
             b.prefetch(own, b.i8, start)
-        for start in range(0, AHEAD_LINES * _LINE, _LINE):
+        lines = AHEAD_LINES if self.width >= self.panel else 1
+        for start in range(0, lines * _LINE, _LINE):
             b.prefetch(ahead, b.i8, start, locality=_SECOND_LEVEL)
 
     def _load(self, rows: list[Value], left: Value, full: Value) -> list[Value]:

@@ -1,7 +1,8 @@
 """Packing of factors that are not summed in their own type (bf16, f16, i8): right-hand sides to words, left-hand sides widened.
 
-A word is what a panel holds of one column for one step: a 16-bit element, or a group of k of bytes (`product`). Blocks of whole vectors go
-through registers, the rest one word at a time; columns beyond the last one repeat it, and k beyond the last one are 0.
+A word is what a panel holds of one column for one step: an element, or a group of k (`product`). Words go through registers, whole vectors
+at a time; the last vector overlaps the one before. What is less than one vector, or no whole group, goes word by word. In a last
+group k beyond the last one are 0; columns beyond the last one are not written.
 """
 
 from __future__ import annotations
@@ -33,21 +34,24 @@ def emit_pack_rhs_narrow(module: ModuleBuilder, shape: TileShape) -> None:
         zero = b.const(b.i64, 0)
         rows = b.if_(b.cmp("eq", packer.stride_j, 1), [b.i64, b.i64])
         with rows.then():
-            whole_columns = b.mul(b.div(packer.columns, packer.unit), packer.unit)
+            if shape.is_interleaved:
+                whole_columns = b.mul(b.div(packer.columns, packer.unit), packer.unit)
+            else:
+                whole_columns = packer.none_if_short(packer.columns, packer.unit)
             packer.emit_rows(whole_steps, whole_columns)
             rows.yield_(whole_steps, whole_columns)
         with rows.otherwise():
             columnar = b.if_(b.cmp("eq", packer.stride_k, 1), [b.i64, b.i64])
             with columnar.then():
-                steps = b.mul(b.div(whole_steps, shape.lanes), shape.lanes)
+                steps = packer.none_if_short(whole_steps, shape.lanes)
                 packer.emit_columns(steps)
-                columnar.yield_(steps, b.const(b.i64, PANEL))
+                columnar.yield_(steps, packer.columns)
             with columnar.otherwise():
                 columnar.yield_(zero, zero)
             rows.yield_(*columnar.results)
         steps_done, columns_done = rows.results
-        packer.emit_words((zero, steps_done), (columns_done, b.const(b.i64, PANEL)))
-        packer.emit_words((steps_done, b.ceildiv(packer.depth, shape.group)), (zero, b.const(b.i64, PANEL)))
+        packer.emit_words((zero, steps_done), (columns_done, packer.columns))
+        packer.emit_words((steps_done, b.ceildiv(packer.depth, shape.group)), (zero, packer.columns))
 
 
 @dataclass(frozen=True)
@@ -75,40 +79,47 @@ class _Packer:
         """Columns that are stored together."""
         return self.shape.lanes * (2 if self.shape.is_interleaved else 1)
 
+    def none_if_short(self, count: Value, vector: int) -> Value:
+        """`count` if vectors can cover it, else 0."""
+        b = self.b
+        return b.select(b.cmp("sge", count, vector), count, b.const(b.i64, 0))
+
     def emit_rows(self, steps: Value, columns: Value) -> None:
         """Adjacent columns: words out of `group` vectors of bytes, or elements as they are."""
         b, shape = self.b, self.shape
-        with b.for_(0, columns, self.unit) as column, b.for_(0, steps) as step:
+        with b.for_(0, columns, self.unit) as loop, b.for_(0, steps) as step:
+            column = b.minimum(loop.index, b.sub(columns, self.unit))
             words: list[Value] = []
             for first in range(0, self.unit, shape.lanes):
                 word = None
                 for number in range(shape.group):
                     k = b.add(b.mul(step.index, shape.group), number)
-                    row = b.offset(self.source, self.element, b.add(b.mul(k, self.stride_k), column.index))
+                    row = b.offset(self.source, self.element, b.add(b.mul(k, self.stride_k), column))
                     part = b.convert(b.load(row, self.element, first, width=shape.lanes), b.i32, signed=False)
                     part = b.shl(part, 8 * shape.element_bytes * number) if number else part
                     word = part if word is None else b.or_(word, part)
                 assert word is not None
                 words.append(word)
-            self._store(step.index, column.index, words)
+            self._store(step.index, column, words)
 
     def emit_columns(self, steps: Value) -> None:
         """Adjacent k: squares of words, transposed in registers."""
         b, shape = self.b, self.shape
         lanes = shape.lanes
-        with b.for_(0, PANEL, self.unit) as column, b.for_(0, steps, lanes) as step:
+        with b.for_(0, self.columns, self.unit) as column, b.for_(0, steps, lanes) as loop:
+            step = b.minimum(loop.index, b.sub(steps, lanes))
             squares: list[list[Value]] = []
             for first in range(0, self.unit, lanes):
                 square: list[Value] = []
                 for lane in range(lanes):
                     number = b.minimum(b.add(column.index, first + lane), b.sub(self.columns, 1))
-                    index = b.add(b.mul(number, self.stride_j), b.mul(step.index, shape.group))
+                    index = b.add(b.mul(number, self.stride_j), b.mul(step, shape.group))
                     loaded = b.load(self.source, self.element, index, width=lanes * shape.group)
                     words = loaded if shape.group == 1 else vector_bitcast(b, loaded, self.word, lanes)
                     square.append(b.convert(words, b.i32, signed=False))
                 squares.append(transpose_square(b, square))
             for lane, words in enumerate(zip(*squares, strict=True)):
-                self._store(b.add(step.index, lane), column.index, list(words))
+                self._store(b.add(step, lane), column.index, list(words))
 
     def _store(self, step: Value, column: Value, words: list[Value]) -> None:
         """The words of `unit` columns, zero-extended to 32 bits."""
@@ -134,7 +145,7 @@ class _Packer:
         """A rectangle, one word at a time."""
         b, shape = self.b, self.shape
         with b.for_(*steps) as step, b.for_(*columns) as column:
-            start = b.mul(b.minimum(column.index, b.sub(self.columns, 1)), self.stride_j)
+            start = b.mul(column.index, self.stride_j)
             word = None
             for number in range(shape.group):
                 k = b.add(b.mul(step.index, shape.group), number)

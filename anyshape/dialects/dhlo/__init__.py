@@ -32,6 +32,7 @@ from anyshape.dialects.dhlo.binary import (
     Subtract,
     Xor,
 )  # fmt: skip
+from anyshape.dialects.dhlo.chunks import Chunk
 from anyshape.dialects.dhlo.constant import Constant, ConstantStore, SizeOf, Weight, constant_value
 from anyshape.dialects.dhlo.contraction import DotGeneral
 from anyshape.dialects.dhlo.dialect import Dhlo
@@ -73,8 +74,8 @@ from anyshape.dialects.dhlo.unary import (
 
 __all__ = [
     "REQUIRED", "Abs", "Add", "And", "Arg", "ArgMax", "ArgMin", "Array", "Attention", "AttributeValue", "AxisGroup", "Binary",
-    "BroadcastInDim", "Ceil", "Clamp", "Compare", "Concatenate", "Constant", "ConstantStore", "Convert", "Cosine", "Dhlo", "DhloOp",
-    "Divide",
+    "BroadcastInDim", "Ceil", "Chunk", "Clamp", "Compare", "Concatenate", "Constant", "ConstantStore", "Convert", "Cosine", "Dhlo",
+    "DhloOp", "Divide",
     "DotGeneral", "Elementwise", "Environment", "Erf", "Exponential", "ExponentialMinusOne", "FloatUnary", "Floor", "FloorDivide",
     "Gather", "Gelu", "Iota", "IsFinite", "IsInf", "IsNan", "Law", "LayerNorm", "Log", "LogPlusOne", "LogSoftmax", "Logistic", "Maximum",
     "Mean", "Minimum", "Modulo", "Multiply", "Negate", "Not", "Or", "Oracle", "Pad", "Points", "Power", "Reduce", "Relu", "Remainder",

@@ -21,7 +21,7 @@ from anyshape.dialects.dhlo.elementwise import rounded, widened
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dhlo.movement import BroadcastInDim, Reshape
 from anyshape.dialects.dhlo.reduction import Reduce, emit_in_f32, spread
-from anyshape.dialects.dhlo.selection import Compare, Convert, Select
+from anyshape.dialects.dhlo.selection import Compare, Select, converted
 from anyshape.dialects.dhlo.unary import Exponential
 from anyshape.dialects.dtypes import BOOL, F32, F64, FLOATS, DType
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
@@ -110,6 +110,10 @@ class Attention(DhloOp, op="attention"):
         return Attention.emit(builder, *self.operands[:3], **self.attribute_values)
 
     @property
+    def has_plan(self) -> bool:
+        return self.operand_dtype() in (F32, F64)
+
+    @property
     def score_sizes(self) -> tuple[Size, Size, Size, Size]:
         """(b, h, s, t)."""
         b, h, s, _ = self.operand_sizes(0)
@@ -154,7 +158,7 @@ class Attention(DhloOp, op="attention"):
         result = DotGeneral.emit(rewriter, weights, v, **axes, lhs_contract=(last,), rhs_contract=(2,))
         if grouped:
             result = Reshape.emit(rewriter, result, sizes=self.result_sizes)
-        return [result if dtype == self.result_dtype else Convert.emit(rewriter, result, dtype=self.result_dtype)]
+        return [converted(rewriter, result, self.result_dtype)]
 
     def _masked(self, builder: Builder, scores: SSAValue, dtype: DType) -> SSAValue:
         sizes = self.score_sizes

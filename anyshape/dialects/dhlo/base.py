@@ -179,7 +179,7 @@ class DhloOp(IRDLOperation, ABC):
 
     SAMPLES: ClassVar[tuple[Sample, ...]] = ()
     ATEN: ClassVar[tuple[str, ...]] = ()
-    """ATen overloads (`"aten.tanh.default"`) that say exactly this op, operand for operand."""
+    """ATen overloads (`"aten.tanh.default"`) that say exactly this op: its operands first, then its attributes by name."""
     DEFAULTS: ClassVar[Mapping[str, AttributeValue]] = {}
     """Every attribute that the op has, with its default; `REQUIRED` marks one without."""
     SIZE_ATTRIBUTES: ClassVar[tuple[str, ...]] = ()
@@ -187,6 +187,9 @@ class DhloOp(IRDLOperation, ABC):
     PLANNED: ClassVar[bool] = False
     LAWS: ClassVar[tuple[Law, ...]] = ()
     OPS: ClassVar[dict[str, type[DhloOp]]] = {}
+    """Every op, by its name."""
+    OVERLOADS: ClassVar[dict[str, type[Elementwise]]] = {}
+    """The op that each ATen overload names, where the mapping is one to one."""
 
     def __init_subclass__(cls, *, op: str | None = None, aten: Sequence[str] = (), **keywords: Any) -> None:
         """`class Tanh(Unary, op="tanh", aten=["aten.tanh.default"])`; without `op` the class is abstract."""
@@ -203,6 +206,8 @@ class DhloOp(IRDLOperation, ABC):
             return
         irdl_op_definition(cls)
         DhloOp.OPS[cls.name] = cls
+        if issubclass(cls, Elementwise):
+            DhloOp.OVERLOADS.update(dict.fromkeys(cls.ATEN, cls))
 
     # -- the contract ---------------------------------------------------------------------------------------------
 
@@ -230,6 +235,11 @@ class DhloOp(IRDLOperation, ABC):
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
         """The same results by simpler ops, inserted before this op."""
         raise VerifyException(f"{self.name} has no expansion")
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether `kernels/` plans this very op; where it does not, a `PLANNED` op is computed by its expansion."""
+        return self.PLANNED
 
     @property
     def bound_symbols(self) -> frozenset[str]:
@@ -310,9 +320,6 @@ class DhloOp(IRDLOperation, ABC):
         """The only result."""
         (only,) = self.results
         return only
-
-    def operand_type(self, index: int) -> Tensor:
-        return self.operands[index].type  # pyright: ignore[reportReturnType]
 
     def operand_sizes(self, index: int = 0) -> tuple[Size, ...]:
         return sizes_of(self.operands[index].type)
@@ -413,6 +420,18 @@ def _check_contract(cls: type[DhloOp]) -> None:
         problems.append("has no SAMPLES")
     if not inspect.getdoc(cls) or cls.__doc__ is None:
         problems.append("has no docstring with its formula")
+    derived_from = [base.__name__ for base in cls.__mro__[1:] if base in DhloOp.OPS.values()]
+    if derived_from:
+        problems.append(
+            f"derives from the op {derived_from[0]}; only a family, a class without a name, can be derived from"
+        )
+    if cls.name in DhloOp.OPS:
+        problems.append("has a name that another op has")
+    if cls.ATEN and not issubclass(cls, Elementwise):
+        problems.append("names ATen overloads, which only elementwise ops can; a front end lowers the others")
+    problems += [
+        f"names {name}, as {DhloOp.OVERLOADS[name].name} does" for name in cls.ATEN if name in DhloOp.OVERLOADS
+    ]
     if problems:
         raise TypeError(f"op {cls.name} ({cls.__module__}.{cls.__qualname__}) " + "; ".join(problems))
 
@@ -448,6 +467,9 @@ class Elementwise(DhloOp, ABC):
     """result[i…] = f(operands[i…]): operands share sizes and dtype, the result has them too unless `result_dtype_of` differs."""
 
     ARITY: ClassVar[int] = 1
+    COST: ClassVar[int] = 1
+    """Simple operations for one element of the result, operands not counted: fusion weighs recomputing against a round
+    trip through the cache."""
 
     @classmethod
     def takes(cls, dtype: DType) -> bool:

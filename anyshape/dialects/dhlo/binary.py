@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo.base import Array
 from anyshape.dialects.dhlo.constant import constant_value
-from anyshape.dialects.dhlo.elementwise import BITWISE, Binary, binary_samples, in_f32, is_numeric
+from anyshape.dialects.dhlo.elementwise import BITWISE, EXPENSIVE, Binary, binary_samples, in_f32, is_numeric
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dtypes import BOOL, DTYPES, FLOATS, I32, INTEGERS, DType
 from anyshape.dialects.scalars import Scalars, is_float
@@ -98,6 +98,7 @@ class Multiply(Binary, op="multiply", aten=["aten.mul.Tensor"]):
 class Divide(Binary, op="divide"):
     """result = lhs / rhs on floats; x/0 is ±inf or NaN as IEEE 754 says."""
 
+    COST = EXPENSIVE
     SAMPLES = binary_samples("aten.div.Tensor", dtypes=FLOATS)
 
     @classmethod
@@ -160,6 +161,7 @@ class Power(Numeric, op="power"):
     Integers wrap; a negative exponent gives the exact value rounded toward zero: 1 of 1, ±1 of −1, else 0 (of 0 too).
     """
 
+    COST = EXPENSIVE
     SAMPLES = (
         *binary_samples("aten.pow.Tensor_Tensor", dtypes=FLOATS, values={0: "positive", 1: "unit"}),
         *binary_samples("aten.pow.Tensor_Tensor", dtypes=INTEGERS, values={1: "small"}),
@@ -207,6 +209,8 @@ class Power(Numeric, op="power"):
 
 class Division(Numeric, ABC):
     """An integer quotient or remainder that never traps, and its float form."""
+
+    COST = EXPENSIVE
 
     def safe_divisor(self, scalars: Scalars, b: SSAValue) -> SSAValue:
         """b, or 1 where b is 0 or, signed, −1: a/1 and a%1 never trap."""

@@ -69,11 +69,6 @@ class Constant(DhloOp, op="constant"):
             value = float(value) if element.is_float else int(value)
         return super().canonical({**attributes, "value": value})
 
-    @classmethod
-    def scalar_of(cls, value: float | int | bool, dtype: DType) -> Self:
-        """A rank 0 constant."""
-        return cls.of(value=value, dtype=dtype)
-
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
         sizes = [size.evaluate(env) for size in self.result_sizes]
         return [np.full(sizes, self.attribute("value"), self.result_dtype.numpy)]

@@ -6,6 +6,7 @@ from anyshape.dialects.dhlo import (
     assembly,
     attention,
     binary,
+    chunks,
     constant,
     contraction,
     gather,
@@ -23,6 +24,7 @@ OP_MODULES = (
     assembly,
     attention,
     binary,
+    chunks,
     constant,
     contraction,
     gather,
@@ -32,7 +34,7 @@ OP_MODULES = (
     selection,
     unary,
 )
-"""Every module that defines ops: importing them registers the ops."""
+"""Every module of this package that defines ops: importing them registers the ops."""
 
 Dhlo = Dialect("dhlo", [*DhloOp.OPS.values(), FusionOp, YieldOp], [DimsAttr, RelationAttr])
 

@@ -17,6 +17,8 @@ from anyshape.dialects.dhlo.base import Arg, Array, AttributeValue, Elementwise,
 from anyshape.dialects.dtypes import BF16, DTYPES, F16, F32, FLOATS, INTEGERS, DType
 from anyshape.dialects.scalars import Scalars
 
+EXPENSIVE = 10
+"""`COST` of an element that takes a division or a polynomial: computing it twice is worse than a round trip through cache."""
 NUMERIC = tuple(dtype for dtype in DTYPES if not dtype.is_bool)
 BITWISE = tuple(dtype for dtype in DTYPES if not dtype.is_float)
 
@@ -62,6 +64,7 @@ class FloatUnary(Unary, ABC):
     """result = f(x) on floats; `FUNCTION` names f as `Scalars.FUNCTIONS` does, else `compute` says it."""
 
     FUNCTION: ClassVar[str]
+    COST = EXPENSIVE
 
     @classmethod
     def takes(cls, dtype: DType) -> bool:
@@ -123,6 +126,7 @@ def conjunction(scalars: Scalars, conditions: Sequence[SSAValue]) -> SSAValue:
 
 __all__ = [
     "BITWISE",
+    "EXPENSIVE",
     "INTEGERS",
     "NUMERIC",
     "Binary",

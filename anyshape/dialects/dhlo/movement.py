@@ -15,7 +15,7 @@ from anyshape.dialects.dhlo.constant import Constant
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dhlo.reshape_groups import reshape_groups
 from anyshape.dialects.dtypes import DTYPES, F32, DType
-from anyshape.dialects.sizes import Tensor, dtype_of, numel, sizes_of, tensor
+from anyshape.dialects.sizes import Tensor, dtype_of, numel, sizes_of, tensor, without_ones
 from anyshape.symbolic import Facts, Size, SizeLike
 
 M, N, K = (Size.symbol(name) for name in "mnk")
@@ -175,6 +175,11 @@ class Reshape(DhloOp, op="reshape"):
                 for axis, index in zip(axes, delinearise(points, linear, [sizes[axis] for axis in axes]), strict=True):
                     source[axis] = index
         return points.operand(0, source)
+
+    @property
+    def only_ones_differ(self) -> bool:
+        """Whether the reshape only adds or removes axes of size 1: any kernel takes it as a layout of its operand."""
+        return without_ones(self.operand_sizes()) == without_ones(self.result_sizes)
 
     @law("reshape to the same sizes -> x", example=lambda g: g(Reshape, g.input("m", "n"), sizes=(M, N)))
     def same(self, builder: Builder, facts: Facts) -> Simplified:

@@ -19,14 +19,10 @@ from anyshape.dialects.dhlo.constant import Constant
 from anyshape.dialects.dhlo.elementwise import rounded, widened
 from anyshape.dialects.dhlo.movement import BroadcastInDim, one_operand
 from anyshape.dialects.dhlo.reduction import Reduce, check_axes, emit_in_f32, emit_mean, spread
-from anyshape.dialects.dhlo.selection import Convert
+from anyshape.dialects.dhlo.selection import converted
 from anyshape.dialects.dhlo.unary import Exponential, Log, Rsqrt
-from anyshape.dialects.dtypes import F32, F64, DType
+from anyshape.dialects.dtypes import F32, F64
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
-
-
-def _rounded_to(builder: Builder, value: SSAValue, dtype: DType) -> SSAValue:
-    return value if dtype_of(value.type) == dtype else Convert.emit(builder, value, dtype=dtype)
 
 
 class SoftmaxFamily(DhloOp, ABC):
@@ -71,7 +67,7 @@ class Softmax(SoftmaxFamily, op="softmax"):
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
         weights = Exponential.emit(rewriter, self.shifted(rewriter))
         total = spread(rewriter, self.total(rewriter, weights), (self.integer("axis"),), self.operand_sizes())
-        return [_rounded_to(rewriter, Divide.emit(rewriter, weights, total), self.result_dtype)]
+        return [converted(rewriter, Divide.emit(rewriter, weights, total), self.result_dtype)]
 
 
 class LogSoftmax(SoftmaxFamily, op="log_softmax"):
@@ -91,7 +87,7 @@ class LogSoftmax(SoftmaxFamily, op="log_softmax"):
         shifted = self.shifted(rewriter)
         logarithm = Log.emit(rewriter, self.total(rewriter, Exponential.emit(rewriter, shifted)))
         spread_out = spread(rewriter, logarithm, (self.integer("axis"),), self.operand_sizes())
-        return [_rounded_to(rewriter, Subtract.emit(rewriter, shifted, spread_out), self.result_dtype)]
+        return [converted(rewriter, Subtract.emit(rewriter, shifted, spread_out), self.result_dtype)]
 
 
 class Norm(DhloOp, ABC):
@@ -140,7 +136,7 @@ class Norm(DhloOp, ABC):
             parameter = emit_in_f32(builder, operand)
             full = BroadcastInDim.emit(builder, parameter, dimensions=self.integers("axes"), sizes=self.result_sizes)
             normal = op.emit(builder, normal, full)
-        return _rounded_to(builder, normal, self.result_dtype)
+        return converted(builder, normal, self.result_dtype)
 
 
 class LayerNorm(Norm, op="layer_norm"):

@@ -19,7 +19,7 @@ from anyshape.dialects.dhlo.constant import Constant, SizeOf
 from anyshape.dialects.dhlo.elementwise import BITWISE, NUMERIC, rounded, widened
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dhlo.movement import BroadcastInDim, one_operand
-from anyshape.dialects.dhlo.selection import Compare, Convert, Select
+from anyshape.dialects.dhlo.selection import Compare, Convert, Select, converted
 from anyshape.dialects.dhlo.unary import IsNan
 from anyshape.dialects.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, I64, DType
 from anyshape.dialects.scalars import Scalars, highest, lowest
@@ -243,9 +243,7 @@ def emit_mean(builder: Builder, x: SSAValue, axes: Sequence[int]) -> SSAValue:
 
 def emit_in_f32(builder: Builder, x: SSAValue) -> SSAValue:
     """x as f32 where it is f16 or bf16."""
-    dtype = dtype_of(x.type)
-    wide = accumulation_dtype(dtype)
-    return x if wide == dtype else Convert.emit(builder, x, dtype=wide)
+    return converted(builder, x, accumulation_dtype(dtype_of(x.type)))
 
 
 class Mean(DhloOp, op="mean"):
@@ -273,9 +271,7 @@ class Mean(DhloOp, op="mean"):
 
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
         mean = emit_mean(rewriter, emit_in_f32(rewriter, self.operands[0]), self.integers("axes"))
-        return [
-            mean if dtype_of(mean.type) == self.result_dtype else Convert.emit(rewriter, mean, dtype=self.result_dtype)
-        ]
+        return [converted(rewriter, mean, self.result_dtype)]
 
 
 __all__ = [

@@ -111,7 +111,7 @@ class Compare(Elementwise, op="compare"):
         )
 
 
-class Select(Elementwise, op="select", aten=["aten.where.self"]):
+class Select(Elementwise, op="select"):
     """result = on_true where pred, else on_false; operands pred (bool), on_true, on_false (StableHLO select)."""
 
     ARITY = 3
@@ -246,4 +246,9 @@ class Convert(Elementwise, op="convert"):
         return Convert.emit(builder, inner.operands[0], dtype=self.result_dtype)
 
 
-__all__ = ["Clamp", "Compare", "Convert", "Select"]
+def converted(builder: Builder, x: SSAValue, dtype: DType) -> SSAValue:
+    """x as `dtype`; x itself where it is that already."""
+    return x if dtype_of(x.type) == dtype else Convert.emit(builder, x, dtype=dtype)
+
+
+__all__ = ["Clamp", "Compare", "Convert", "Select", "converted"]

@@ -155,7 +155,7 @@ class Silu(FloatUnary, op="silu", aten=["aten.silu.default"]):
         return scalars.div(x, scalars.add(one, scalars.function("exp", scalars.neg(x))))
 
 
-class Gelu(FloatUnary, op="gelu"):
+class Gelu(FloatUnary, op="gelu", aten=["aten.gelu.default"]):
     """result = x·Φ(x), Φ the normal distribution (Hendrycks and Gimpel, arXiv:1606.08415).
 
     `approximate`: "none": x/2 · (1 + erf(x/√2)); "tanh": x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³))).

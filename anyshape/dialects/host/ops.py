@@ -39,7 +39,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolOpI
 from anyshape.dialects.dtypes import dtype_of_type
 from anyshape.dialects.sizes import DimsAttr, RelationAttr
 from anyshape.dialects.tile import BufferType, buffer, dims_attr
-from anyshape.symbolic import Relation, Size, SizeLike
+from anyshape.symbolic import Relation, SizeLike
 
 
 @irdl_attr_definition
@@ -279,11 +279,6 @@ def root_of(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, ViewOp):
         value = value.owner.source
     return value
-
-
-def sizes_of_buffer(value: SSAValue) -> tuple[Size, ...]:
-    assert isinstance(value.type, BufferType)
-    return value.type.sizes.data
 
 
 Host = Dialect(

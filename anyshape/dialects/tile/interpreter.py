@@ -276,7 +276,12 @@ class _Run:
 def reduce_last(kind: str, values: Array) -> Array:
     """The last axis folded by one of `KINDS`; over no points the identity. Bools: sum, max are disjunctions, prod, min conjunctions."""
     if values.dtype.kind == "b":
-        return np.asarray(values.any(axis=-1) if kind in ("sum", "max", "or") else values.all(axis=-1))
+        return np.asarray(values.any(axis=-1) if kind in ("sum", "max", "umax", "or") else values.all(axis=-1))
+    if kind in ("umax", "umin"):
+        unsigned = values.view(f"u{values.dtype.itemsize}")
+        fold, start = (np.max, 0) if kind == "umax" else (np.min, np.iinfo(unsigned.dtype).max)
+        extreme = fold(unsigned, axis=-1, initial=start)
+        return np.asarray(extreme, unsigned.dtype).view(values.dtype)
     integer = values.dtype.kind == "i"
     wide: Any = values if integer else values.astype(np.float64)
     limits = np.iinfo(values.dtype) if integer else None

@@ -53,8 +53,9 @@ from anyshape.symbolic import Size, SizeLike
 
 INDEX = IndexType()
 I1 = IntegerType(1)
-KINDS = ("sum", "prod", "max", "min", "and", "or")
-"""Reductions: Σ, Π, NaN-propagating max and min, conjunction, disjunction; over no points the result is the identity."""
+KINDS = ("sum", "prod", "max", "min", "umax", "umin", "and", "or")
+"""Reductions: Σ, Π, NaN-propagating (of integers: signed) max and min, unsigned max and min, conjunction, disjunction; over no
+points the result is the identity."""
 
 Sizes: TypeAlias = Sequence[SizeLike]
 
@@ -199,6 +200,9 @@ class AxisOp(IRDLOperation):
             raise VerifyException(
                 f"{self.name}: {len(last.values)} yields, {len(self.kinds)} kinds, {len(self.results)} results must agree"
             )
+        for kind, value in zip(self.kind_names, last.values, strict=True):
+            if kind in ("umax", "umin") and not isinstance(value.type, IntegerType):
+                raise VerifyException(f"{self.name}: {kind} is of integers, not of {value.type}")
         for position, (value, result) in enumerate(zip(last.values, self.results, strict=True)):
             if value.type != result.type:
                 raise VerifyException(f"{self.name}: yield {position} is {value.type}, its result {result.type}")

@@ -69,10 +69,6 @@ class GraphBuilder:
     def result_sizes(self) -> tuple[Size, ...]:
         return self.names.sizes(self.node.meta["val"].shape)
 
-    def argument_node(self, index: int) -> Any:
-        """Argument `index` of the node, not translated."""
-        return self.node.args[index]
-
     def promoted_dtype(self) -> DType:
         """The dtype to which PyTorch promotes the operands of the node, where its result is of another (a comparison)."""
         metas = [_value_or_example(argument) for argument in self.node.args]
@@ -127,11 +123,6 @@ class GraphBuilder:
         if first < 0:
             raise Unsupported(f"{len(source)} axes cannot be broadcast to {len(target)}")
         return self.emit(BroadcastInDim, x, dimensions=tuple(range(first, len(target))), sizes=target)
-
-    def broadcast_together(self, *values: SSAValue) -> list[SSAValue]:
-        """All values repeated to their common sizes."""
-        sizes = self.common_sizes(*(sizes_of(value.type) for value in values))
-        return [self.broadcast(value, sizes) for value in values]
 
     def common_sizes(self, *shapes: Sequence[Size]) -> tuple[Size, ...]:
         """The sizes of the broadcast of tensors of these sizes."""
@@ -190,8 +181,8 @@ def lowers(*overloads: str) -> Callable[[Lowering], Lowering]:
 
     def register(lowering: Lowering) -> Lowering:
         for overload in overloads:
-            if overload in LOWERINGS:
-                raise ValueError(f"{overload} already has a lowering")
+            if overload in LOWERINGS or overload in DhloOp.OVERLOADS:
+                raise ValueError(f"{overload} already has a lowering, or an op that names it")
             LOWERINGS[overload] = lowering
         return lowering
 

@@ -19,6 +19,7 @@ from torch.export.dynamic_shapes import ShapesCollection
 from torch.fx.experimental import _config as symbolic_config
 from torch.utils import _pytree as pytree
 
+from anyshape.dialects.dhlo import DhloOp
 from anyshape.frontends.torch.branches import Branch, Record, record_branches
 from anyshape.frontends.torch.examples import Substitution, initial_substitution, path_name, substitute
 from anyshape.support.errors import ExportError
@@ -26,16 +27,15 @@ from anyshape.support.errors import ExportError
 DynamicShapes: TypeAlias = Literal["all"] | Mapping[str, Any] | Sequence[Any] | None
 
 KEPT = (
-    "aten::layer_norm",
-    "aten::linear",
-    "aten::log_softmax.int",
-    "aten::matmul",
-    "aten::rms_norm",
-    "aten::scaled_dot_product_attention",
-    "aten::silu",
-    "aten::softmax.int",
+    "aten.layer_norm.default",
+    "aten.linear.default",
+    "aten.log_softmax.int",
+    "aten.matmul.default",
+    "aten.rms_norm.default",
+    "aten.scaled_dot_product_attention.default",
+    "aten.softmax.int",
 )
-"""Overloads that have a `dhlo` op of their own, and so are not decomposed."""
+"""Overloads that are lowered whole, and so are not decomposed; those that elementwise ops name in their headers are kept too."""
 
 _SYMBOL = re.compile(r"\bs\d+\b")
 
@@ -88,14 +88,14 @@ def capture(
 def _decompositions() -> dict[Any, Any]:
     """PyTorch's default table without the composites that are kept whole."""
     table = torch.export.default_decompositions()
-    for name in KEPT:
+    for name in (*KEPT, *DhloOp.OVERLOADS):
         table.pop(_overload(name), None)
     return table  # pyright: ignore[reportReturnType]
 
 
 def _overload(name: str) -> Any:
-    packet, _, overload = name.removeprefix("aten::").partition(".")
-    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+    packet, overload = name.removeprefix("aten.").split(".")
+    return getattr(getattr(torch.ops.aten, packet), overload)
 
 
 def _export(
@@ -156,6 +156,9 @@ def _export_dynamic(
 ) -> ExportedProgram:
     """One export with `Dim.AUTO` on every axis: PyTorch finds the relations and the axes that are fixed."""
     call, arguments = _Call(module), pytree.tree_unflatten(examples, structure)
+    if not examples:  # export loses empty arguments
+        with record_branches(record):
+            return _export(module, *arguments, None)
     shapes = ShapesCollection()
     for leaf in examples:
         if isinstance(leaf, torch.Tensor) and leaf.dim() > 0:

@@ -8,7 +8,7 @@ from math import prod, sqrt
 from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import Add, Attention, DotGeneral, Multiply, Rsqrt
-from anyshape.dialects.dtypes import F64
+from anyshape.dialects.dtypes import F64, I32
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
 from anyshape.frontends.torch.movement import sliced, transposed
@@ -58,6 +58,12 @@ def lower_linear(builder: GraphBuilder, x: SSAValue, weight: SSAValue, bias: Val
 @lowers("aten.mm.default")
 def lower_mm(builder: GraphBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return product(builder, lhs, rhs, (1, 0))
+
+
+@lowers("aten._int_mm.default")
+def lower_int_mm(builder: GraphBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """i8 · i8 summed in i32."""
+    return builder.emit(DotGeneral, lhs, rhs, lhs_contract=(1,), rhs_contract=(0,), dtype=I32)
 
 
 @lowers("aten.bmm.default")

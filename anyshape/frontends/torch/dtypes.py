@@ -28,7 +28,6 @@ _BY_TORCH: Mapping[torch.dtype, DType] = {
     torch.float32: dtypes.F32,
     torch.float64: dtypes.F64,
 }
-_BY_DTYPE: Mapping[DType, torch.dtype] = {dtype: key for key, dtype in _BY_TORCH.items()}
 
 
 def dtype_of_torch(dtype: torch.dtype) -> DType:
@@ -39,10 +38,6 @@ def dtype_of_torch(dtype: torch.dtype) -> DType:
             "tensors cannot have this element type", got=dtype, expected=", ".join(str(key) for key in _BY_TORCH)
         )
     return found
-
-
-def torch_of_dtype(dtype: DType) -> torch.dtype:
-    return _BY_DTYPE[dtype]
 
 
 def array_of_tensor(tensor: torch.Tensor) -> Array:

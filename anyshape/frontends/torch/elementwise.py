@@ -15,7 +15,6 @@ from anyshape.dialects.dhlo import (
     Divide,
     ExponentialMinusOne,
     FloorDivide,
-    Gelu,
     IsFinite,
     Maximum,
     Minimum,
@@ -76,11 +75,6 @@ def lower_rsub(builder: GraphBuilder, rhs: Value, lhs: Value, alpha: Value = 1) 
     return lower_sub(builder, lhs, rhs, alpha)
 
 
-@lowers("aten.mul.Tensor", "aten.mul.Scalar")
-def lower_mul(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:
-    return binary(builder, Multiply, lhs, rhs)
-
-
 @lowers("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
 def lower_div(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:
     return binary(builder, Divide, lhs, rhs)
@@ -102,12 +96,12 @@ def lower_floor_divide(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValu
     return binary(builder, FloorDivide, lhs, rhs)
 
 
-@lowers("aten.maximum.default", "aten.clamp_min.default", "aten.clamp_min.Tensor")
+@lowers("aten.clamp_min.default", "aten.clamp_min.Tensor")
 def lower_maximum(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:
     return binary(builder, Maximum, lhs, rhs)
 
 
-@lowers("aten.minimum.default", "aten.clamp_max.default", "aten.clamp_max.Tensor")
+@lowers("aten.clamp_max.default", "aten.clamp_max.Tensor")
 def lower_minimum(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:
     return binary(builder, Minimum, lhs, rhs)
 
@@ -149,11 +143,6 @@ def lower_reciprocal(builder: GraphBuilder, x: Value) -> SSAValue:
     return binary(builder, Divide, 1.0, x)
 
 
-@lowers("aten.gelu.default")
-def lower_gelu(builder: GraphBuilder, x: SSAValue, approximate: str = "none") -> SSAValue:
-    return builder.emit(Gelu, x, approximate=approximate)
-
-
 @lowers("aten.leaky_relu.default")
 def lower_leaky_relu(builder: GraphBuilder, x: SSAValue, negative_slope: float = 0.01) -> SSAValue:
     """x where x > 0, else negative_slope·x"""
@@ -180,6 +169,11 @@ def lower_exp2(builder: GraphBuilder, x: SSAValue) -> SSAValue:
 
 @lowers("aten.sign.default", "aten.sgn.default")
 def lower_sign(builder: GraphBuilder, x: SSAValue) -> SSAValue:
+    """1 above 0, −1 below 0, else 0: of NaN too, where `dhlo.sign` gives NaN"""
+    dtype = dtype_of(x.type)
+    if dtype.is_float:
+        above, below = (builder.convert(_compare(builder, side, x, 0, dtype), dtype) for side in ("gt", "lt"))
+        return builder.emit(Subtract, above, below)
     return builder.emit(Sign, x)
 
 
@@ -222,12 +216,7 @@ def _register_logical(name: str, kind: type[DhloOp]) -> None:
 
 
 def _register_bitwise(name: str, kind: type[DhloOp]) -> None:
-    @lowers(
-        f"aten.bitwise_{name}.Tensor",
-        f"aten.bitwise_{name}.Scalar",
-        f"aten.__{name}__.Tensor",
-        f"aten.__{name}__.Scalar",
-    )
+    @lowers(f"aten.__{name}__.Tensor", f"aten.__{name}__.Scalar")
     def lower_bitwise(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:  # pyright: ignore[reportUnusedFunction]
         return binary(builder, kind, lhs, rhs)
 

@@ -54,7 +54,7 @@ from anyshape.frontends.torch.program import (
 )
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
 from anyshape.frontends.torch.unsupported import Unsupported
-from anyshape.support.errors import DtypeError, ExportError, UnsupportedOp, UnsupportedOps
+from anyshape.support.errors import ArgumentError, DtypeError, ExportError, UnsupportedOp, UnsupportedOps
 from anyshape.support.options import Options
 from anyshape.symbolic import Facts, Size
 
@@ -78,9 +78,15 @@ def import_module(
         options: with `verify`, the graph is verified before it is returned.
 
     Raises:
+        ArgumentError: `module` is no module.
         ExportError: PyTorch cannot capture the module.
         UnsupportedOps: it can, and the graph uses ops that have no lowering; all of them are listed.
     """
+    if not isinstance(module, nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            "only modules are compiled", where="module", got=type(module).__name__, expected="a torch.nn.Module",
+            remedy="put a function into the `forward` of a module",
+        )  # fmt: skip
     example_kwargs = dict(kwargs or {})
     captured = capture(module, args, example_kwargs, dynamic_shapes)
     preferred = {}

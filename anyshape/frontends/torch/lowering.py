@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import operator
-from functools import cache
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo.base import DhloOp, Elementwise
+from anyshape.dialects.dhlo.base import AttributeValue, DhloOp, Elementwise
 from anyshape.frontends.torch import (
     contraction,
     creation,
@@ -24,6 +25,7 @@ from anyshape.frontends.torch import (
 )
 from anyshape.frontends.torch.builder import LOWERINGS, GraphBuilder, Lowering, Value
 from anyshape.frontends.torch.numbers import number
+from anyshape.frontends.torch.unsupported import Unsupported
 
 FAMILIES = (contraction, creation, elementwise, indexing, movement, normalization, reductions)
 """The modules whose functions fill `LOWERINGS` when they are imported."""
@@ -54,14 +56,8 @@ def find_lowering(node: fx.Node) -> Lowering | None:
     if name in LOWERINGS:
         return LOWERINGS[name]
     # The overloads for a number on the right promote and compute as those for a tensor.
-    kind = _one_to_one().get(name.replace(".Scalar", ".Tensor"))
+    kind = DhloOp.OVERLOADS.get(name.replace(".Scalar", ".Tensor"))
     return None if kind is None else _elementwise(kind)
-
-
-@cache
-def _one_to_one() -> dict[str, type[DhloOp]]:
-    """ATen overloads that op classes name in their headers."""
-    return {overload: kind for kind in DhloOp.OPS.values() for overload in kind.ATEN if issubclass(kind, Elementwise)}
 
 
 def _lower_size(builder: GraphBuilder, *_args: Value, **_kwargs: Value) -> Value:
@@ -80,14 +76,37 @@ def _lower_nothing(_builder: GraphBuilder, *_args: Value, **_kwargs: Value) -> N
     return None
 
 
-def _elementwise(kind: type[DhloOp]) -> Lowering:
-    """Operands promoted, then repeated to the result's sizes, then the op."""
+def _elementwise(kind: type[Elementwise]) -> Lowering:
+    """Operands promoted, then repeated to the result's sizes, then the op; arguments behind the operands are its attributes."""
 
-    def lower(builder: GraphBuilder, *operands: Value, **_kwargs: Value) -> SSAValue:
+    def lower(builder: GraphBuilder, *arguments: Value, **keywords: Value) -> SSAValue:
+        attributes = _attributes(builder, kind, arguments[kind.ARITY :], keywords)
         result = builder.result_dtype
         dtype = builder.promoted_dtype() if result.is_bool else result
         sizes = builder.result_sizes
-        values = [builder.broadcast(builder.operand(operand, dtype, sizes), sizes) for operand in operands]
-        return builder.convert(builder.emit(kind, *values), result)
+        operands = [
+            builder.broadcast(builder.operand(operand, dtype, sizes), sizes) for operand in arguments[: kind.ARITY]
+        ]
+        return builder.convert(builder.emit(kind, *operands, **attributes), result)
 
     return lower
+
+
+def _attributes(
+    builder: GraphBuilder, kind: type[Elementwise], rest: Sequence[Value], keywords: Mapping[str, Value]
+) -> dict[str, AttributeValue]:
+    """The arguments behind the operands, by the names that the ATen schema gives them, in the types of the op's defaults.
+
+    Unsupported for an argument that the op does not have: dropping it would change the result.
+    """
+    target = builder.node.target
+    assert isinstance(target, OpOverload)
+    names = [argument.name for argument in target._schema.arguments][kind.ARITY :]  # pyright: ignore[reportPrivateUsage]
+    given = {**dict(zip(names, rest, strict=False)), **keywords}
+    unknown = given.keys() - kind.DEFAULTS.keys()
+    if unknown:
+        raise Unsupported(f"the op has no {', '.join(sorted(unknown))}")
+    symbolic = sorted(name for name, value in given.items() if not isinstance(value, bool | int | float | str))
+    if symbolic:
+        raise Unsupported(f"{', '.join(symbolic)} must be constant")
+    return {name: float(value) if isinstance(kind.DEFAULTS[name], float) else value for name, value in given.items()}

@@ -75,10 +75,11 @@ def lower_rms_norm(
     weight: Value = None,
     eps: float | None = None,
 ) -> SSAValue:
-    """x / √(mean x² + eps) · weight; without eps, that of the dtype"""
+    """x / √(mean x² + eps) · weight; without eps, that of the dtype it is computed in: f32 for f16 and bf16"""
     rank = rank_of(x.type)
     dtype = builder.node.meta["val"].dtype
-    epsilon = torch.finfo(dtype).eps if eps is None else eps
+    narrow = dtype in (torch.float16, torch.bfloat16)
+    epsilon = torch.finfo(torch.float32 if narrow else dtype).eps if eps is None else eps
     parameters = [] if weight is None else [builder.convert(weight, dtype_of_torch(dtype))]
     axes = tuple(range(rank - len(normalized_shape), rank))
     return builder.emit(RmsNorm, x, *parameters, axes=axes, epsilon=float(epsilon))

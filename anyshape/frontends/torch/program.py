@@ -194,6 +194,8 @@ class CallAdaptor:
 
 
 def _same_constant(got: object, expected: object) -> bool:
+    if isinstance(got, float) and isinstance(expected, float):
+        return got.hex() == expected.hex()  # 0.0 is not -0.0, and NaN is NaN
     return type(got) is type(expected) and (got is expected or got == expected)
 
 

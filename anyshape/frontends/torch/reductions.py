@@ -21,6 +21,7 @@ from anyshape.dialects.dhlo import (
     Subtract,
 )
 from anyshape.dialects.dhlo.base import DhloOp
+from anyshape.dialects.dhlo.reduction import accumulation_dtype
 from anyshape.dialects.dtypes import I64
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
@@ -166,8 +167,9 @@ def lower_logsumexp(builder: GraphBuilder, x: SSAValue, dim: Value, keepdim: boo
 
 
 def _variance(builder: GraphBuilder, x: SSAValue, axes: Sequence[int], correction: float) -> SSAValue:
-    """Σ(x − mean)² / max(n − correction, 0)"""
-    sizes, dtype = sizes_of(x.type), dtype_of(x.type)
+    """Σ(x − mean)² / max(n − correction, 0); f16 and bf16 in f32, where the squares and their sum do not overflow"""
+    sizes, dtype = sizes_of(x.type), accumulation_dtype(dtype_of(x.type))
+    x = builder.convert(x, dtype)
     if int(correction) != correction:
         raise Unsupported(f"a variance with the correction {correction}, which is no integer")
     mean = back_to(builder, builder.emit(Mean, x, axes=tuple(axes)), axes, sizes)
@@ -189,7 +191,8 @@ def lower_var(
     **_: Value,
 ) -> SSAValue:
     degrees = correction if correction is not None else 1 if unbiased else 0
-    return builder.reshape(_variance(builder, x, axes_of(dim, rank_of(x.type)), degrees), builder.result_sizes)
+    variance = _variance(builder, x, axes_of(dim, rank_of(x.type)), degrees)
+    return builder.reshape(builder.convert(variance, builder.result_dtype), builder.result_sizes)
 
 
 @lowers("aten.std.correction")
@@ -198,7 +201,7 @@ def lower_std(
 ) -> SSAValue:
     degrees = 1 if correction is None else correction
     deviation = builder.emit(Sqrt, _variance(builder, x, axes_of(dim, rank_of(x.type)), degrees))
-    return builder.reshape(deviation, builder.result_sizes)
+    return builder.reshape(builder.convert(deviation, builder.result_dtype), builder.result_sizes)
 
 
 @lowers("aten.var_mean.correction")
@@ -207,7 +210,9 @@ def lower_var_mean(
 ) -> tuple[SSAValue, SSAValue]:
     axes = axes_of(dim, rank_of(x.type))
     sizes = builder.names.sizes(builder.node.meta["val"][0].shape)
-    variance = _variance(builder, x, axes, 1 if correction is None else correction)
+    variance = builder.convert(
+        _variance(builder, x, axes, 1 if correction is None else correction), dtype_of(x.type)
+    )
     return builder.reshape(variance, sizes), builder.reshape(builder.emit(Mean, x, axes=axes), sizes)
 
 
@@ -215,9 +220,9 @@ def lower_var_mean(
 def lower_vector_norm(
     builder: GraphBuilder, x: SSAValue, order: float = 2, dim: Value = None, keepdim: bool = False, **_: Value
 ) -> SSAValue:
-    """(Σ|x|²)^½"""
+    """(Σ|x|²)^½; f16 and bf16 in f32, where the squares and their sum do not overflow"""
     if order != 2:
         raise Unsupported(f"a vector norm of order {order}")
-    x = builder.convert(x, builder.result_dtype)
+    x = builder.convert(x, accumulation_dtype(builder.result_dtype))
     total = reduced(builder, builder.emit(Multiply, x, x), axes_of(dim, rank_of(x.type)), "sum")
-    return builder.reshape(builder.emit(Sqrt, total), builder.result_sizes)
+    return builder.reshape(builder.convert(builder.emit(Sqrt, total), builder.result_dtype), builder.result_sizes)

@@ -27,7 +27,7 @@ def code() -> LoadedCode:
 def test_packed(guarded: Guard, machine: str, element: str, with_bias: bool) -> None:
     rng = np.random.default_rng(1)
     code, dtype = code_of(machine, element), DTYPES[element]
-    for m, n, k in cases(2, 25):
+    for m, n, k in cases(2, 16):
         a, w, bias = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n), (n,)))
         lhs, panels, start, out = guarded(a), guarded(pack_panels(w)), guarded(bias), guarded(np.full((m, n), 7, dtype))
         run_block(
@@ -44,7 +44,7 @@ def test_packed(guarded: Guard, machine: str, element: str, with_bias: bool) -> 
 def test_right_hand_side_that_is_not_packed(guarded: Guard, machine: str, element: str, order: str) -> None:
     rng = np.random.default_rng(3)
     code, dtype, shape = code_of(machine, element), DTYPES[element], shape_of(machine, element)
-    for m, n, k in cases(4, 15):
+    for m, n, k in cases(4, 8):
         a = rng.standard_normal((m, k)).astype(dtype)
         if order == "rows":
             held = guarded(rng.standard_normal((k, n)).astype(dtype))

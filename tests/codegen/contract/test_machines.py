@@ -5,9 +5,9 @@ from functools import cache
 
 import pytest
 
-from anyshape.codegen.llvm import Target, emit_assembly
-from anyshape.codegen.microkernels import Part, part_code
-from anyshape.codegen.tiles.microkernel import tile_name
+from anyshape.codegen.llvm import Target, emit_assembly, optimise
+from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
+from anyshape.codegen.tiles.microkernel import emit_tile, tile_name
 from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, SUM_ELEMENTS, tile_shape
 from anyshape.support.machine import Machine
 
@@ -43,9 +43,13 @@ def test_tiles_fit_the_register_file(machine: Machine, element: str) -> None:
 
 
 @cache
-def assembly(target: str, element: str) -> str:
+def assembly(target: str, element: str, rows: int = MAX_ROWS) -> str:
+    """One register tile's."""
     machine, llvm_target = TARGETS[target]
-    return emit_assembly(part_code(llvm_target, machine, Part("contract", element)), llvm_target)
+    module = ModuleBuilder("tile", function_attributes={"prefer-vector-width": str(machine.vector_bits)})
+    with module:
+        emit_tile(module, tile_shape(element, machine), rows)
+    return emit_assembly(optimise(lower_to_llvm(module.module), llvm_target), llvm_target)
 
 
 def inner_loop(text: str, function: str, multiply: str) -> list[str]:
@@ -103,7 +107,7 @@ def test_inner_loop(target: str, element: str, multiply: str, load: str, vectors
 
 @pytest.mark.parametrize("rows", range(1, MAX_ROWS + 1))
 def test_every_row_count_on_avx512(rows: int) -> None:
-    lines = inner_loop(assembly("znver4", "f32"), tile_name("f32", rows), r"vfmadd\w+\s.*%zmm")
+    lines = inner_loop(assembly("znver4", "f32", rows), tile_name("f32", rows), r"vfmadd\w+\s.*%zmm")
     assert count(lines, r"^vfmadd\w+ps\s.*%zmm") == 4 * rows
     # A lone row takes B straight from memory.
     assert count(lines, r"^vmovup\w\s.*\(.*\), %zmm") == (4 if rows > 1 else 0)

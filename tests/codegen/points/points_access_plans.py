@@ -335,7 +335,7 @@ def kinds_of(name: str) -> list[str]:
     return (
         ["sum", "max", "min", "prod"]
         if name in ("f16", "bf16", "f32", "f64")
-        else ["sum", "max", "min", "prod", "and", "or"]
+        else ["sum", "max", "min", "umax", "umin", "prod", "and", "or"]
     )
 
 

@@ -108,6 +108,15 @@ def test_uniform_integers_do_not_narrow_the_lanes() -> None:
     assert count(main_loop(assembly(points_access_plans.embedding_inside()), "vmovups"), r"zmm") >= 2
 
 
+def test_a_transpose_turns_square_tiles() -> None:
+    """16 rows are read and 16 are written, whole lines both; 4 stages of 16 shuffles between, and no gather."""
+    body = main_loop(assembly(points_access_plans.transpose()), "zmm")
+    assert count(body, r"vmovu\w+\s+%zmm\d+, .*\(") == 16
+    assert count(body, "vgather|vscatter") == 0
+    assert count(body, r"zmm.*%rsp|%rsp.*zmm") == 0
+    assert 16 <= count(body, "vunpck|vshuf|vperm|vblend|vmovsldup|vmovshdup|vinsert") <= 96
+
+
 def test_short_rows_lie_across_lanes() -> None:
     """Rows of three points: sixteen rows a vector, and no reduction across lanes."""
     text = assembly(points_access_plans.fixed_row(3))

@@ -1,0 +1,95 @@
+"""Groups of ops, and the side table in which fusion writes them down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+from anyshape.fusion.alignment import Route
+from anyshape.fusion.roles import Role, role_of
+from anyshape.fusion.space import Domain, Space
+
+
+@dataclass(eq=False)
+class Group:
+    """Ops of one future kernel, in reverse program order, with the values that leave it."""
+
+    number: int
+    domain: Domain
+    ops: dict[Operation, None] = field(default_factory=dict[Operation, None])
+    outputs: list[SSAValue] = field(default_factory=list[SSAValue])
+    inputs: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Values that its ops read and none of them computes."""
+    space: Space | None = None
+    anchor: Operation | None = None
+    amplified: set[Operation] = field(default_factory=set[Operation])
+    """Ops that are computed again for elements of a broadcast."""
+    upstream: set[Operation] = field(default_factory=set[Operation])
+    """Layouts of the anchor's operands."""
+    routes: dict[Operation, frozenset[Route]] = field(default_factory=dict[Operation, frozenset[Route]])
+    """The points at which each op is computed, as steps from the group's own point."""
+
+    @property
+    def kind(self) -> str:
+        if self.anchor is not None:
+            return "contract" if role_of(self.anchor) is Role.CONTRACT else "attend"
+        return "loop" if self.space is None else "reduce"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A value that goes through memory, and why."""
+
+    producer: Operation
+    consumer: Operation
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.producer.name} -> {self.consumer.name}: {self.reason}"
+
+
+@dataclass
+class Decision:
+    """The side table that fusion leaves: groups, and reasons for the edges between them."""
+
+    groups: list[Group] = field(default_factory=list[Group])
+    homes: dict[Operation, list[Group]] = field(default_factory=dict[Operation, list[Group]])
+    edges: list[Edge] = field(default_factory=list[Edge])
+
+    def homes_of(self, op: Operation) -> list[Group]:
+        return self.homes.get(op, [])
+
+
+def users_of_op(op: Operation) -> list[Operation]:
+    """The ops that read a result of `op`, each once."""
+    return list(dict.fromkeys(user for result in op.results for user in users_of(result)))
+
+
+def users_of(value: SSAValue) -> list[Operation]:
+    """The ops that read a value, once for each operand."""
+    return [use.operation for use in value.uses]
+
+
+def reaches(start: Sequence[Operation], group: Group, decision: Decision, *, itself: bool = False) -> bool:
+    """Whether `group` depends on any op of `start` in other groups or none, groups taken as one step.
+
+    With `itself`, ops of `start` in the group count too.
+    """
+
+    def steps(ops: Iterable[Operation]) -> Iterator[Operation | Group]:
+        for op in ops:
+            yield from decision.homes_of(op) or [op]
+
+    work = [step for step in steps(start) if itself or step is not group]
+    seen: set[Operation | Group] = set()
+    while work:
+        step = work.pop()
+        if step is group:
+            return True
+        if step not in seen:
+            seen.add(step)
+            values = step.outputs if isinstance(step, Group) else step.results
+            work.extend(steps(user for value in values for user in users_of(value)))
+    return False

@@ -1,0 +1,72 @@
+"""Groups that do not depend on one another become one kernel where they run over the same points.
+
+It saves a launch, and what both read is read once. Groups are merged that read the same value or kernel, or that read nothing but arguments of the graph
+(masks and positions, at its beginning): others may lie far apart in the program, and their results would live longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from anyshape.dialects.dhlo import Weight
+from anyshape.fusion.groups import Decision, Group, reaches, users_of
+
+MAX_BUFFERS = 8
+"""Buffers of a merged kernel: as many streams as a core's prefetchers follow."""
+LOOK_BACK = 8
+"""Groups over the same points that are tried, the latest first, so that deciding stays linear in the graph."""
+
+
+def merge_independent(decision: Decision) -> None:
+    """Merge groups of a decided graph; the edges between the groups that are left keep their reasons."""
+    alike: dict[Hashable, list[Group]] = {}
+    for group in reversed(list(decision.groups)):  # from arguments to results: merged kernels make their readers alike
+        if group.anchor is not None:
+            continue
+        candidates = alike.setdefault((group.kind, group.domain, group.space), [])
+        home = next((each for each in reversed(candidates[-LOOK_BACK:]) if _may_merge(each, group, decision)), None)
+        if home is None:
+            candidates.append(group)
+        else:
+            _merge(group, home, decision)
+
+
+def _may_merge(first: Group, second: Group, decision: Decision) -> bool:
+    inputs = first.inputs | second.inputs
+    if len(inputs) + len(first.outputs) + len(second.outputs) > MAX_BUFFERS:
+        return False
+    early = first.space is None and all(isinstance(value.owner, Block | Weight) for value in inputs)
+    if _sources(first, decision).isdisjoint(_sources(second, decision)) and not early:
+        return False
+    return not _depends(first, second, decision) and not _depends(second, first, decision)
+
+
+def _sources(group: Group, decision: Decision) -> set[SSAValue | Group]:
+    """What a group reads: values from outside of groups, and the groups that compute the others."""
+    found: set[SSAValue | Group] = set()
+    for value in group.inputs:
+        makers = decision.homes_of(value.owner) if isinstance(value.owner, Operation) else []
+        found.update(makers or [value])
+    return found
+
+
+def _depends(group: Group, other: Group, decision: Decision) -> bool:
+    """Whether `group` reads, maybe through further groups, what `other` computes."""
+    users = [user for value in other.outputs for user in users_of(value)]
+    return reaches(users, group, decision, itself=True)
+
+
+def _merge(group: Group, home: Group, decision: Decision) -> None:
+    """Everything of `group` becomes part of `home`."""
+    home.ops.update(group.ops)
+    home.outputs.extend(value for value in group.outputs if value not in home.outputs)
+    home.inputs = {value for value in home.inputs | group.inputs if value.owner not in home.ops}
+    home.amplified |= group.amplified
+    for op, routes in group.routes.items():
+        home.routes[op] = home.routes.get(op, frozenset()) | routes
+    for op in group.ops:
+        homes = decision.homes[op]
+        decision.homes[op] = list(dict.fromkeys(home if each is group else each for each in homes))
+    decision.groups.remove(group)

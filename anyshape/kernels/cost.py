@@ -1,0 +1,182 @@
+"""The cost model: how long one core works on a kernel at given sizes, out of the machine's numbers.
+
+Times are size expressions in ticks of 1/1024 ns, so that the host program can evaluate them at each call in a few integer operations;
+`nanoseconds` evaluates one for a report. The model is a roofline (S. Williams, A. Waterman, D. Patterson, 2009):
+
+- memory-bound kernels: max(vector operations, bytes moved / bandwidth of the level that holds them);
+- products: max(multiply-adds, panels read + rows read and written);
+- attention: max(multiply-adds, keys and values read or packed) + exponentials.
+
+The *grain* of a launch follows from it: the least number of points whose time is `WORTH` parallel regions. Grains are for data in the
+second-level cache, whatever a launch's size: what fits in the first is done before a thread is awake, and what does not fit in the
+second is cut into as many chunks as there may be with a somewhat smaller grain, too. So a grain is a small expression, often a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from anyshape.dialects.tile import AttendOp, ContractOp
+from anyshape.kernels.schedule import product
+from anyshape.support.machine import Machine
+from anyshape.symbolic import Size, SizeLike, size_max, size_min
+
+TICKS = 1024
+"""Ticks of a nanosecond."""
+WORTH = 2
+"""A region of two threads pays from twice its own price on: T/2 + region < T."""
+_KIB = 1024
+_PANEL = ContractOp.PANEL
+_PACKING = 3
+"""Packing reads, writes, and reads again."""
+_SOFTMAX_OPERATIONS = 6
+"""Vector operations of a score beside its exponential: scale, mask, maximum, difference, sum, store."""
+
+
+def nanoseconds(time: Size, sizes: Mapping[str, int] | None = None) -> float:
+    """A time at the given values of its symbols."""
+    return time.evaluate(sizes or {}) / TICKS
+
+
+def grain_of(point: Size, machine: Machine, *, multiple: int = 1) -> Size:
+    """The least number of points, at least 1, that take `WORTH` regions.
+
+    Args:
+        point: ticks of `multiple` points.
+        machine: whose region counts.
+        multiple: the grain is a multiple of this.
+    """
+    worth = round(WORTH * machine.rates.region * TICKS)
+    return (worth + size_max(1, point) - 1) // size_max(1, point) * multiple
+
+
+def operation_ticks(count: Size, nanoseconds_each: float, *, scale: int = 64) -> Size:
+    """`count` operations of that time; `scale` of them are rounded together, so that a fraction of a tick is not lost."""
+    return count * max(1, round(scale * nanoseconds_each * TICKS)) // scale
+
+
+def transfer_time(moved: SizeLike, footprint: SizeLike, machine: Machine) -> Size:
+    """Ticks for loading `moved` bytes out of the level that holds `footprint` bytes."""
+    moved, footprint = Size.of(moved), Size.of(footprint)
+    rates = machine.rates
+    levels = [(0, rates.l1), (machine.l1, rates.l2), (machine.l2, rates.l3 if machine.l3 else rates.memory)]
+    if machine.l3:
+        levels.append((machine.l3, rates.memory))
+    per_kib, slowest = Size.const(0), 0
+    for bytes_, rate in levels:
+        ticks = max(slowest, round(TICKS * _KIB / rate))
+        # 1 from the first byte on that the level before has no room for.
+        beyond = Size.const(1) if bytes_ == 0 else size_max(0, size_min(1, footprint - bytes_))
+        per_kib += (ticks - slowest) * beyond
+        slowest = ticks
+    return moved * per_kib // _KIB
+
+
+@dataclass(frozen=True)
+class ProductWork:
+    """A product as the schedule carries it out.
+
+    Args:
+        batch, rows, columns, depth: its sizes.
+        blocks: row blocks, each of which reads all panels of the right-hand side.
+        element_bytes: of the factors, in memory.
+        sum_bytes: of the sums.
+        speed: multiply-adds in the time of one f32 multiply-add.
+        packed: whether the right-hand side comes in panels; otherwise each task packs its own.
+    """
+
+    batch: Size
+    rows: Size
+    columns: Size
+    depth: Size
+    blocks: Size
+    element_bytes: int = 4
+    sum_bytes: int = 4
+    speed: float = 1.0
+    packed: bool = True
+
+    @staticmethod
+    def of(op: ContractOp, blocks: Size, element_bytes: int, sum_bytes: int, speed: float) -> ProductWork:
+        """The work of a `tile.contract`."""
+        rows, columns, depth = op.extents.data
+        packed = op.packed is not None
+        return ProductWork(
+            product(op.batch.data), rows, columns, depth, blocks, element_bytes, sum_bytes, speed, packed
+        )
+
+    @property
+    def task(self) -> ProductWork:
+        """One row block of one panel of one batch point."""
+        one = Size.const(1)
+        blocks = size_max(1, self.blocks)
+        rows = (self.rows + (blocks - 1)) // blocks
+        return replace(self, batch=one, rows=rows, columns=Size.const(_PANEL), blocks=one)
+
+
+def product_time(work: ProductWork, machine: Machine, *, footprint: int | None = None) -> Size:
+    """Ticks of a product on one core; columns count in whole panels.
+
+    Args:
+        footprint: bytes whose level all operands are taken to lie in; by default each lies where it fits.
+    """
+    panels = (work.columns + (_PANEL - 1)) // _PANEL
+    steps = work.batch * panels * work.depth
+    multiply = operation_ticks(work.rows * steps, 2 * _PANEL / (machine.rates.fma * work.speed), scale=1)
+    panel_bytes = steps * (_PANEL * work.element_bytes)
+    passes = work.blocks * (1 if work.packed else _PACKING)
+    read = transfer_time(panel_bytes * passes, panel_bytes if footprint is None else footprint, machine)
+    row_bytes = work.batch * work.rows * (work.depth * work.element_bytes + work.columns * work.sum_bytes)
+    read += transfer_time(row_bytes, row_bytes if footprint is None else footprint, machine)
+    return size_max(multiply, read)
+
+
+@dataclass(frozen=True)
+class AttentionWork:
+    """An attention as the schedule carries it out.
+
+    Args:
+        batch, heads, key_heads, queries, keys, head, value_head: its sizes.
+        element_bytes: 4 or 8.
+        direct_queries: up to so many queries read keys and values as they lie; more have them packed first.
+    """
+
+    batch: Size
+    heads: Size
+    key_heads: Size
+    queries: Size
+    keys: Size
+    head: Size
+    value_head: Size
+    element_bytes: int = 4
+    direct_queries: int = 0
+
+    @staticmethod
+    def of(op: AttendOp, element_bytes: int, direct_queries: int) -> AttentionWork:
+        """The work of a `tile.attend`."""
+        return AttentionWork(*op.extents.data, element_bytes=element_bytes, direct_queries=direct_queries)
+
+    def task(self, rows: int) -> AttentionWork:
+        """One block of up to that many queries of one head; it reads all keys."""
+        one = Size.const(1)
+        return replace(self, batch=one, heads=one, key_heads=one, queries=size_min(self.queries, rows))
+
+
+def attention_time(work: AttentionWork, machine: Machine, *, footprint: int | None = None) -> Size:
+    """Ticks of an attention on one core; keys are multiplied in whole panels. A causal one is taken for a whole one.
+
+    Args:
+        footprint: bytes whose level keys and values are taken to lie in; by default they lie where they fit.
+    """
+    rates, slower = machine.rates, work.element_bytes // 4
+    scores = work.batch * work.heads * work.queries * work.keys
+    widths = work.head + work.value_head
+    padded = work.batch * work.heads * work.queries * ((work.keys + (_PANEL - 1)) // _PANEL)
+    multiply = operation_ticks(padded * widths, 2 * _PANEL * slower / rates.fma, scale=1)
+    key_bytes = work.batch * work.key_heads * work.keys * widths * work.element_bytes
+    packs = size_max(0, size_min(1, work.queries - work.direct_queries))
+    read = transfer_time(
+        key_bytes * (1 + (_PACKING - 1) * packs), key_bytes if footprint is None else footprint, machine
+    )
+    each = (rates.transcendental + _SOFTMAX_OPERATIONS * rates.simple) * slower / machine.f32_lanes
+    return size_max(multiply, read) + operation_ticks(scores, each)

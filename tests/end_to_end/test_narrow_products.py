@@ -1,0 +1,51 @@
+"""Products on narrow element types through the whole compiler: weights stay narrow, sums are wide."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.end_to_end.eager import compiled
+
+SIZES = (1, 2, 7, 33, 130)
+
+
+class IntegerProduct(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(3)
+        weight = torch.randint(-128, 128, (96, 72), dtype=torch.int8, generator=generator)
+        self.register_buffer("weight", weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch._int_mm(x, self.weight)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_bytes_are_summed_in_words() -> None:
+    module = IntegerProduct()
+    example = torch.zeros(32, 96, dtype=torch.int8)
+    program = compiled(module, example)
+    assert sum(name.endswith("contract") for name in program.report().kernel_launches) == 1
+    for rows in SIZES:
+        x = torch.randint(-128, 128, (rows, 96), dtype=torch.int8)
+        expected = x.to(torch.int64) @ module.weight.to(torch.int64)
+        assert torch.equal(program(x).to(torch.int64), expected)
+    extreme = torch.full((5, 96), -128, dtype=torch.int8)
+    assert torch.equal(program(extreme).to(torch.int64), extreme.to(torch.int64) @ module.weight.to(torch.int64))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sixteen_bit_layers_sum_in_f32(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(48, 200), nn.GELU(), nn.Linear(200, 40)).to(dtype).eval()
+    program = compiled(module, torch.zeros(2, 48, dtype=dtype))
+    report = program.report()
+    assert sum(count for name, count in report.kernel_launches.items() if name.endswith("contract")) == 2
+    packed = 2 * (48 * 256 + 200 * 64) + 2 * (200 + 40)
+    assert report.constant_bytes == packed, "weights keep their 16 bits"
+    wide = nn.Sequential(nn.Linear(48, 200), nn.GELU(), nn.Linear(200, 40)).double().eval()
+    wide.load_state_dict({name: value.double() for name, value in module.state_dict().items()})
+    for rows in SIZES:
+        x = torch.randn(rows, 48, dtype=dtype)
+        with torch.no_grad():
+            ours, eager, exact = program(x).double(), module(x).double(), wide(x.double())
+        assert (ours - exact).abs().max() <= 1.5 * (eager - exact).abs().max() + torch.finfo(dtype).eps
