@@ -1,7 +1,8 @@
 """Groups that do not depend on one another become one kernel where they run over the same points.
 
-It saves a launch, and what both read is read once. Groups are merged that read the same value or kernel, or that read nothing but arguments of the graph
-(masks and positions, at its beginning): others may lie far apart in the program, and their results would live longer.
+It saves a launch, and what both read is read once. Groups are merged that read the same value or kernel, or that read nothing
+but arguments of the graph (masks and positions, at its beginning): others may lie far apart in the program, and their results
+would live longer.
 """
 
 from __future__ import annotations

@@ -87,16 +87,18 @@ class Machine:
 
 
 def _usual_rates(machine: Machine) -> Rates:
-    """Guesses from the vectors' width: one multiply-add and one load of a vector in a quarter of a nanosecond, which is a core of 4 GHz
-    with one unit or of 2 GHz with two. They lie within a factor of two of the x86-64 and AArch64 servers since 2017."""
+    """Guesses from the vectors' width: one multiply-add and one simple operation of a vector in a quarter of a nanosecond, which is a core
+    of 4 GHz with one unit or of 2 GHz with two; in that time three quarters of a vector from the first-level cache, and less from
+    each level behind it. They are meant to be right within a small factor: measure where that matters.
+    """
     bytes_ = machine.vector_bits / 8
     fused = machine.architecture != "x86_64" or bool({"fma", "avx512f"} & machine.features)
     return Rates(
         fma=(2.0 if fused else 1.0) * 4 * machine.f32_lanes,
         l1=3 * bytes_,
-        l2=1.0 * bytes_,
-        l3=min(24.0, bytes_ / 2),
-        memory=12.0 if machine.l3 else 6.0,
+        l2=1.5 * bytes_,
+        l3=min(48.0, bytes_),
+        memory=12.0,
         simple=0.25,
         transcendental=6.0,
         region=1500.0,

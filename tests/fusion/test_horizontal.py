@@ -1,6 +1,17 @@
 """Independent groups over the same points become one kernel, dependent ones do not."""
 
-from anyshape.dialects.dhlo import Abs, Add, BroadcastInDim, Convert, DotGeneral, Multiply, Negate, Reduce, Tanh, Transpose
+from anyshape.dialects.dhlo import (
+    Abs,
+    Add,
+    BroadcastInDim,
+    Convert,
+    DotGeneral,
+    Multiply,
+    Negate,
+    Reduce,
+    Tanh,
+    Transpose,
+)
 from anyshape.dialects.dhlo.graph import FunctionBuilder
 from anyshape.dialects.dtypes import F32, I64
 from anyshape.symbolic import Size

@@ -171,7 +171,7 @@ class Memory:
         """buffer[indices] at as many rows as lanes, contiguous from row to row: read along the rows, then turned."""
         b, element = self.builder, buffer_of(buffer).element_type
         offset, width = self.offset(buffer, indices, frame), frame.width
-        assert isinstance(offset, Uniform) and width == frame.rows and frame.vectors == 1
+        assert isinstance(offset, Uniform) and width is not None and width == frame.rows and frame.vectors == 1
         columns: list[Value] = []
         for lane in range(width):
             # A lane that does not exist reads the last one that does.

@@ -36,12 +36,13 @@ class Chunk(DhloOp, op="chunk"):
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
         if len(operands) != 2 or rank_of(operands[1]) != 0:
             raise VerifyException(f"{cls.name} takes a tensor and a value of rank 0")
-        sizes, axes = sizes_of(operands[0]), attributes["axes"]
+        sizes = sizes_of(operands[0])
+        axes: tuple[int, ...] = attributes["axes"]
         if not axes or axes[0] < 0 or axes[-1] >= len(sizes) or any(b != a + 1 for a, b in pairwise(axes)):
             raise VerifyException(f"{cls.name}: axes {list(axes)} are no neighbours in [0, {len(sizes)})")
         if len(attributes["count"]) != 1 or attributes["count"][0].constant_or(1) < 1:
             raise VerifyException(f"{cls.name}: count {list(attributes['count'])} is not one size of at least 1")
-        (count,) = attributes["count"]
+        count: Size = attributes["count"][0]
         length = (numel([sizes[axis] for axis in axes]) + count - 1) // count
         return [tensor(same_dtype(cls.name, operands), [*sizes[: axes[0]], count, length, *sizes[axes[-1] + 1 :]])]
 

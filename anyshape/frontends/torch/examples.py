@@ -34,6 +34,15 @@ def resized(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     return result
 
 
+def standing_alone(leaf: Any) -> Any:
+    """A row-major copy of a tensor that is a view or strided, anything else itself: export looks for a view's base in the call."""
+    if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
+        return leaf
+    if leaf._base is None and leaf.is_contiguous():
+        return leaf
+    return leaf.detach().clone(memory_format=torch.contiguous_format)
+
+
 @dataclass(frozen=True)
 class Substitution:
     """Which axes of size 0 or 1 get which size.

@@ -37,7 +37,7 @@ from anyshape.dialects.sizes import tensor
 from anyshape.frontends.torch.builder import GraphBuilder, Value
 from anyshape.frontends.torch.capture import Capture, DynamicShapes, capture
 from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
-from anyshape.frontends.torch.examples import path_name
+from anyshape.frontends.torch.examples import path_name, standing_alone
 from anyshape.frontends.torch.guards import assume_all, cancelled_equalities, guard_relations, range_relations
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.lowering import find_lowering
@@ -87,7 +87,7 @@ def import_module(
             "only modules are compiled", where="module", got=type(module).__name__, expected="a torch.nn.Module",
             remedy="put a function into the `forward` of a module",
         )  # fmt: skip
-    example_kwargs = dict(kwargs or {})
+    args, example_kwargs = pytree.tree_map(standing_alone, (args, dict(kwargs or {})))
     captured = capture(module, args, example_kwargs, dynamic_shapes)
     preferred = {}
     if dynamic_shapes != "all" and isinstance(dynamic_shapes, Mapping | Sequence):

@@ -117,6 +117,20 @@ def test_a_transpose_turns_square_tiles() -> None:
     assert 16 <= count(body, "vunpck|vshuf|vperm|vblend|vmovsldup|vmovshdup|vinsert") <= 96
 
 
+def test_a_column_is_walked_with_a_wide_strip_of_its_neighbours() -> None:
+    body = main_loop(assembly(points_access_plans.column_sum()), "vaddps")
+    assert count(body, r"vaddps.*zmm") == 8 and count(body, "gather|%rsp") == 0
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "i32", "i64"])
+def test_maps_of_other_elements_fill_whole_vectors(name: str) -> None:
+    text = assembly(points_access_plans.map_of(f"map_{name}", points_access_plans.ELEMENTS[name]))
+    arithmetic = r"v(mul|add|fmadd|pmul|padd)\w+\s.*%zmm"
+    body = main_loop(text, arithmetic)
+    assert count(body, arithmetic) >= 4, "a product and a sum of two vectors"
+    assert count(body, "gather|scatter|%rsp|call") == 0
+
+
 def test_short_rows_lie_across_lanes() -> None:
     """Rows of three points: sixteen rows a vector, and no reduction across lanes."""
     text = assembly(points_access_plans.fixed_row(3))

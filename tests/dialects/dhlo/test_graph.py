@@ -11,7 +11,18 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.context import new_context
-from anyshape.dialects.dhlo import Add, BroadcastInDim, Constant, ConstantStore, DhloOp, Reshape, SizeOf, Tanh, Weight
+from anyshape.dialects.dhlo import (
+    Add,
+    BroadcastInDim,
+    Constant,
+    ConstantStore,
+    DhloOp,
+    FloatUnary,
+    Reshape,
+    SizeOf,
+    Tanh,
+    Weight,
+)
 from anyshape.dialects.dhlo.graph import FACTS, FunctionBuilder, facts_of, only_function, set_facts
 from anyshape.dialects.dhlo.interpreter import bind_sizes, evaluate
 from anyshape.dialects.dhlo.verify import verify_graph
@@ -148,3 +159,24 @@ def test_an_incomplete_op_is_rejected(missing: str) -> None:
     with pytest.raises(TypeError, match={"computation": "in no way"}.get(missing, missing)):
         type("Incomplete", (DhloOp,), members, op="incomplete")
     assert "dhlo.incomplete" not in DhloOp.OPS
+
+
+@pytest.mark.parametrize(
+    ("base", "op", "aten", "message"),
+    [
+        (FloatUnary, "tanh", [], "a name that another op has"),
+        (FloatUnary, "tanh_too", ["aten.tanh.default"], "names aten.tanh.default, as dhlo.tanh does"),
+        (Tanh, "tanh_too", [], "derives from the op Tanh"),
+        (DhloOp, "composite", ["aten.mean.dim"], "only elementwise ops can"),
+    ],
+)
+def test_an_op_that_clashes_with_another_is_rejected(
+    base: type[DhloOp], op: str, aten: list[str], message: str
+) -> None:
+    names = ("numpy_function", "infer", "reference", "scalar")
+    members: dict[str, Any] = {name: Tanh.__dict__[name] for name in names if name in Tanh.__dict__}
+    members |= {"__doc__": "result = tanh x.", "__module__": __name__, "SAMPLES": Tanh.SAMPLES}
+    before = dict(DhloOp.OPS)
+    with pytest.raises(TypeError, match=message):
+        type("Another", (base,), members, op=op, aten=aten)
+    assert before == DhloOp.OPS

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from xdsl.dialects.builtin import FileLineColLoc, NameLoc
 
+from anyshape.dialects.dhlo import DhloOp
 from anyshape.frontends.torch import import_module
 from anyshape.frontends.torch.dtypes import array_of_tensor
 from anyshape.support.errors import ArgumentError, UnsupportedOps
@@ -178,3 +179,10 @@ def test_parameters_of_other_dtypes(dtype: torch.dtype, compare: Callable[..., N
     program = import_module(module, (torch.randn(2, 6, dtype=dtype),))
     compare(program, module, torch.randn(3, 6, dtype=dtype))
     assert array_of_tensor(torch.ones(2, dtype=dtype)).itemsize == torch.ones(1, dtype=dtype).itemsize
+
+
+def test_an_argument_that_a_one_to_one_op_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropping it would change the result in silence."""
+    monkeypatch.setitem(DhloOp.OVERLOADS, "aten.celu.default", DhloOp.OVERLOADS["aten.relu.default"])
+    with pytest.raises(UnsupportedOps, match="has no alpha"):
+        import_module(torch.nn.CELU(alpha=2.0), (torch.zeros(2, 3),))
