@@ -15,10 +15,10 @@ class Report:
     """Figures of one compiled program.
 
     Attributes:
-        compiles: compilations so far.
+        compiles: compilations so far; it stays 1 whatever sizes arrive, since nothing is compiled in a call.
         kernels: distinct kernels.
         launches: kernel launches of one call.
-        fallbacks: ops left to the framework.
+        fallbacks: ops left to the framework; 0, since an op that we lack is an error.
         symbols: size symbols, each with the argument and axis that binds it.
         guards: conditions on sizes.
         compile_seconds: from PyTorch's captured graph to loaded machine code, seconds.

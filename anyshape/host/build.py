@@ -170,8 +170,14 @@ class _Builder:
     def _guard(self, relations: Sequence[Relation]) -> None:
         for relation in relations:
             symbols = sorted(relation.symbols)
-            if any(symbol not in self.bound for symbol in symbols):
-                continue
+            free = [symbol for symbol in symbols if symbol not in self.bound]
+            if free:
+                raise ExportError(
+                    f"a condition of the model is about size {free[0]!r}, which is not the size of an input's axis",
+                    got=str(relation),
+                    expected="every size in a condition to be the whole size of some input axis",
+                    remedy="pass an input with that axis, or make the axes that it comes from static",
+                )
             shown = symbols[:SHOWN]
             got = ", ".join(f"argument {self.bound[s][0]}, axis {self.bound[s][1]}: got size %lld" for s in shown)
             message = f"{got}; allowed is only {relation}, where " + ", ".join(

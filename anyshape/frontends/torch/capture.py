@@ -155,17 +155,17 @@ def _export_dynamic(
     module: nn.Module, examples: list[Any], structure: pytree.TreeSpec, record: Record
 ) -> ExportedProgram:
     """One export with `Dim.AUTO` on every axis: PyTorch finds the relations and the axes that are fixed."""
-    call, arguments = _Call(module), pytree.tree_unflatten(examples, structure)
+    call, (args, kwargs) = _Call(module), pytree.tree_unflatten(examples, structure)
     if not examples:  # export loses empty arguments
         with record_branches(record):
-            return _export(module, *arguments, None)
+            return _export(module, args, kwargs, None)
     shapes = ShapesCollection()
     for leaf in examples:
         if isinstance(leaf, torch.Tensor) and leaf.dim() > 0:
             shapes[leaf] = dict.fromkeys(range(leaf.dim()), Dim.AUTO)
-    dynamic_shapes = shapes.dynamic_shapes(call, arguments)
+    dynamic_shapes = shapes.dynamic_shapes(call, (args, kwargs))
     with record_branches(record):
-        return _export(call, arguments, {}, dynamic_shapes)
+        return _export(call, (args, kwargs), {}, dynamic_shapes)
 
 
 def _small_axes(leaves: Sequence[Any], structure: pytree.TreeSpec) -> str | None:

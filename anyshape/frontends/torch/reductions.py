@@ -210,9 +210,7 @@ def lower_var_mean(
 ) -> tuple[SSAValue, SSAValue]:
     axes = axes_of(dim, rank_of(x.type))
     sizes = builder.names.sizes(builder.node.meta["val"][0].shape)
-    variance = builder.convert(
-        _variance(builder, x, axes, 1 if correction is None else correction), dtype_of(x.type)
-    )
+    variance = builder.convert(_variance(builder, x, axes, 1 if correction is None else correction), dtype_of(x.type))
     return builder.reshape(variance, sizes), builder.reshape(builder.emit(Mean, x, axes=axes), sizes)
 
 
