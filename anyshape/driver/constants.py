@@ -50,19 +50,19 @@ class ConstantTable:
         return layout
 
     def arrays(self, code: LoadedCode) -> list[Array]:
-        """Every array of the table: the store's own memory, or panels packed by `code` in one block of large pages."""
-        packed = [entry for entry in self.entries if entry.packed is not None]
-        sizes = [-(-self.bytes_of(entry) // ALIGNMENT) * ALIGNMENT for entry in packed]
-        block = _large_pages(sum(sizes))
-        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        panels: dict[ConstantEntry, Array] = {}
-        for entry, offset in zip(packed, offsets.tolist(), strict=False):
-            weight = self.store[entry.weight]
-            panels[entry] = np.frombuffer(block, weight.dtype, self.bytes_of(entry) // weight.itemsize, offset)
-        with ThreadPoolExecutor() as pool:  # the packing code runs without the interpreter's lock
-            for done in [pool.submit(_pack, code, entry, self.store[entry.weight], panels[entry]) for entry in packed]:
+        """Every array of the table in one block of large pages: weights copied, so that they are constants even if the
+        model's own are changed later, or packed by `code`."""
+        layout = self.layout
+        block = _large_pages(sum(layout[-1]) if layout else 0)
+        arrays = [
+            np.ndarray(self.shape_of(entry), self.store[entry.weight].dtype, block, offset)
+            for entry, (_, offset) in zip(self.entries, layout, strict=True)
+        ]
+        with ThreadPoolExecutor() as pool:  # copies and the packing code run without the interpreter's lock
+            jobs = zip(self.entries, arrays, strict=True)
+            for done in [pool.submit(_fill, code, entry, self.store[entry.weight], array) for entry, array in jobs]:
                 done.result()
-        return [panels[entry] if entry.packed else self.store[entry.weight] for entry in self.entries]
+        return arrays
 
     def write(self, path: Path, code: LoadedCode) -> None:
         """Write the blob: every array at its offset."""
@@ -76,7 +76,7 @@ class ConstantTable:
 
 def _large_pages(size: int) -> mmap.mmap:
     """Anonymous zeroed memory that the system is asked to back with 2 MB pages, since weights are read once a call."""
-    block = mmap.mmap(-1, max(size, 1))
+    block = mmap.mmap(-1, size + ALIGNMENT)  # an empty array may lie at the end
     if hasattr(mmap, "MADV_HUGEPAGE"):
         block.madvise(mmap.MADV_HUGEPAGE)
     return block
@@ -87,10 +87,15 @@ def _panel_rows(packed: PackedOperand, weight: Array) -> int:
     return packed_depth(dtype_of_numpy(weight.dtype).name, packed.k)
 
 
-def _pack(code: LoadedCode, entry: ConstantEntry, weight: Array, target: Array) -> None:
+def _fill(code: LoadedCode, entry: ConstantEntry, weight: Array, target: Array) -> None:
+    if entry.packed is None:
+        np.copyto(target, weight)
+    else:
+        _pack(code, entry.packed, weight, target)
+
+
+def _pack(code: LoadedCode, p: PackedOperand, weight: Array, target: Array) -> None:
     """Fill panel p of `target` from the columns `p·PANEL…` of the weight, in the order that register tiles take."""
-    p = entry.packed
-    assert p is not None
     source = np.ascontiguousarray(weight)
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4, ctypes.c_void_p)
     pack = signature(code.address(pack_rhs_name(dtype_of_numpy(weight.dtype).name)))
