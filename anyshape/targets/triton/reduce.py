@@ -93,7 +93,7 @@ def reduction_of(kind: str, element: Attribute) -> Reduction:
         return Reduction(*_FLOAT[kind], Float32Type() if narrow else element)
     if isinstance(element, IntegerType):
         integer_type = IntegerType(element.bitwidth)
-        if element.bitwidth == 1:
+        if element.bitwidth == 1 and kind in _BOOL:
             return Reduction(*_BOOL[kind], IntegerType(32))
         highest = (1 << (element.bitwidth - 1)) - 1
         integer: dict[str, tuple[str, int]] = {
@@ -104,7 +104,8 @@ def reduction_of(kind: str, element: Attribute) -> Reduction:
             "and": ("bit_and", -1),
             "or": ("bit_or", 0),
         }
-        return Reduction(*integer[kind], integer_type)
+        if kind in integer:  # signless integers are signed in Triton: umax and umin are not among them
+            return Reduction(*integer[kind], integer_type)
     raise CodegenError("a reduction does not fit its elements", got=f"{kind} of {element}")
 
 
