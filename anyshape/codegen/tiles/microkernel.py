@@ -113,9 +113,20 @@ class _Tile:
         headers = [b.broadcast(b.load(row, b.i32, -1, alignment=1), self.shape.lanes) for row in rows]
         return [b.add(sum_, headers[number // self.vectors]) for number, sum_ in enumerate(sums)]
 
-    def _masks(self, left: Value) -> list[Value]:
-        lanes = self.shape.lanes
-        return [self.b.tail_mask(self.b.sub(left, vector * lanes), lanes) for vector in range(self.vectors)]
+    def _masked_places(self, left: Value) -> list[tuple[Value, Value]]:
+        """Index and mask of each vector of a row with `left` columns.
+
+        A vector with no column at all is put at the row's start: some machines take hundreds of cycles for a masked
+        access to a page that is not there, even when every lane is off.
+        """
+        b, lanes = self.b, self.shape.lanes
+        return [
+            (
+                b.select(b.cmp("sgt", left, vector * lanes), b.const(b.i64, vector * lanes), 0),
+                b.tail_mask(b.sub(left, vector * lanes), lanes),
+            )
+            for vector in range(self.vectors)
+        ]
 
     def _prefetch(self, row_of_b: Value, ldb: Value, ahead: Value) -> None:
         b, shape = self.b, self.shape
@@ -132,10 +143,8 @@ class _Tile:
         with branch.then():
             branch.yield_(*(b.load(row, element, v * lanes, width=lanes) for row in rows for v in range(vectors)))
         with branch.otherwise():
-            masks = self._masks(left)
-            branch.yield_(
-                *(b.load(row, element, v * lanes, width=lanes, mask=masks[v]) for row in rows for v in range(vectors))
-            )
+            places = self._masked_places(left)
+            branch.yield_(*(b.load(row, element, at, width=lanes, mask=mask) for row in rows for at, mask in places))
         return branch.results
 
     def _store(self, values: list[Value], rows: list[Value], left: Value, full: Value) -> None:
@@ -145,10 +154,10 @@ class _Tile:
             for number, value in enumerate(values):
                 b.store(value, rows[number // vectors], number % vectors * lanes)
         with branch.otherwise():
-            masks = self._masks(left)
+            places = self._masked_places(left)
             for number, value in enumerate(values):
-                vector = number % vectors
-                b.store(value, rows[number // vectors], vector * lanes, mask=masks[vector])
+                at, mask = places[number % vectors]
+                b.store(value, rows[number // vectors], at, mask=mask)
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,11 @@ def _copy_rows(
     element, lanes = b.type(shape.element), shape.lanes
     for column in range(0, PANEL, lanes):
         mask = b.tail_mask(b.sub(columns, column), lanes)
+        # A masked access to a page that is not there may take hundreds of cycles, even when every lane is off.
+        first = b.select(b.cmp("sgt", columns, column), b.const(b.i64, column), 0)
         with b.for_(0, depth) as k:
             row = b.offset(source, element, b.mul(k.index, stride))
-            values = b.load(row, element, column, width=lanes, mask=mask)
+            values = b.load(row, element, first, width=lanes, mask=mask)
             b.store(values, b.offset(target, element, b.mul(k.index, PANEL)), column)
 
 
@@ -116,7 +118,9 @@ def _transpose_columns(
         for lane in range(lanes):
             number = b.add(column.index, lane)
             exists = b.broadcast(b.cmp("slt", number, columns), lanes)
-            address = b.offset(source, element, b.add(b.mul(number, stride), k.index))
+            # Beyond the last column all lanes are off, and the address is one that is there: see `_copy_rows`.
+            there = b.minimum(number, b.sub(columns, 1))
+            address = b.offset(source, element, b.add(b.mul(there, stride), k.index))
             block.append(b.load(address, element, width=lanes, mask=b.select(exists, mask, none)))
         corner = b.offset(target, element, b.add(b.mul(k.index, PANEL), column.index))
         for lane, values in enumerate(transpose_square(b, block)):
