@@ -76,7 +76,8 @@ class ConstantTable:
 
 def _large_pages(size: int) -> mmap.mmap:
     """Anonymous zeroed memory that the system is asked to back with 2 MB pages, since weights are read once a call."""
-    block = mmap.mmap(-1, size + ALIGNMENT)  # an empty array may lie at the end
+    # Private, since shared anonymous memory gets no large pages; an empty array may lie at the end.
+    block = mmap.mmap(-1, size + ALIGNMENT, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         block.madvise(mmap.MADV_HUGEPAGE)
     return block

@@ -15,9 +15,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Pauses before a waiting thread sleeps: some 5 to 15 microseconds, about the price of waking it. Spinning is bounded
- * because an unbounded spin takes the core from the very thread that it waits for when cores are shared. */
-enum { SPIN_PAUSES = 400 };
+/* Pauses before a waiting thread sleeps: some 100 to 200 microseconds. Waking a sleeping thread costs 5 microseconds, and
+ * tens where its core has gone idle (virtual machines); the parts of a call between two regions are shorter than this, so
+ * workers stay awake within a call. Spinning is bounded because an unbounded spin takes the core from the very thread that
+ * it waits for when cores are shared. */
+enum { SPIN_PAUSES = 8000 };
 
 typedef struct {
     ral_pool *pool;
