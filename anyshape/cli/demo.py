@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import time
 from collections.abc import Sequence
@@ -95,6 +96,7 @@ def command(
     """Compile MiniLM-L6, a sentence encoder, once; run it at many sizes beside PyTorch; find similar sentences."""
     # People read standard error when a program reads standard output.
     console = Console(stderr=as_json)
+    load = os.getloadavg()[0]
     minilm = _load_minilm()
     threads = threads or host_machine().cores
     minilm.set_eager_threads(threads)
@@ -103,6 +105,8 @@ def command(
     compiles = count_compilations(compiled)
     console.print(_table(rows, threads))
     _print_summary(console, rows, compiled, compiles)
+    if load > 1:
+        console.print(f"other work was running (load {load:.1f}): these times are not to be trusted", style="yellow")
     _print_sentences(console, minilm, compiled)
     if as_json:
         print(json.dumps(_figures(rows, compiled, compiles)))
@@ -242,7 +246,7 @@ def _print_summary(console: Console, rows: Sequence[Row], compiled: Compiled, co
         f"{report.compile_seconds:.1f} s of anyshape; {report.kernels} kernels, {report.fallbacks} fallbacks"
     )
     console.print(
-        f"PyTorch takes {statistics.median(ratios):.2f}× our time in the median, {min(ratios):.2f}× to {max(ratios):.2f}×; "
+        f"PyTorch takes {statistics.median(ratios):.2f}× our time in the median of these sizes; "
         f"largest difference {max(row.difference for row in rows):.1e}, ragged masks included"
     )
 

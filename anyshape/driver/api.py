@@ -39,6 +39,17 @@ class CompiledModule:
         tensors = self._adaptor.flatten(args, kwargs)
         return self._adaptor.unflatten(self._run(self._program, tensors), tensors)
 
+    def __repr__(self) -> str:
+        report = self._report
+        sizes = ", ".join(report.symbols) or "none"
+        return f"<CompiledModule: {report.kernels} kernels, {report.launches} launches a call, dynamic sizes: {sizes}>"
+
+    def __reduce__(self) -> Any:
+        raise ArgumentError(
+            "a compiled program is machine code of this process: it can be neither pickled nor copied",
+            remedy="compile it in the other process, where the cache makes that cheap, or deploy `write_objects(...)`",
+        )
+
     def report(self) -> Report:
         """What was compiled."""
         return self._report

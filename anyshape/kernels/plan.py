@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from anyshape.dialects.dhlo import Gather
 from anyshape.dialects.dhlo.fusion import FusionOp
+from anyshape.dialects.locations import location_text
 from anyshape.dialects.tile import KernelOp
 from anyshape.kernels.attention import plan_attention
 from anyshape.kernels.canonical import CanonicalGroup, canonicalise
@@ -63,7 +64,8 @@ class PlanTable:
         for op, copy in zip(fusion.block.ops, group.block.ops, strict=True):
             if isinstance(op, Gather):
                 sites[copy] = len(self.sites)
-                self.sites.append(f"{op.name} at {op.location}: index %lld is out of range [0, %lld)")
+                where = (location_text(op.location) or "an unknown line").replace("%", "%%")  # part of a format
+                self.sites.append(f"an index at {where}: index %lld is out of range [0, %lld)")
         return sites
 
 

@@ -86,10 +86,7 @@ def plan(func: FuncOp, store: ConstantStore | None = None) -> Planned:
             launches[fusion] = table.launch_of(fusion, constant)
     kernels = {each.kernel.sym_name.data: each.kernel for each in table.plans.values()}
     one = Size.const(1)
-    shapes = {
-        each.kernel.sym_name.data: LaunchShape(each.extent or one, one, one)
-        for each in table.plans.values()
-    }
+    shapes = {each.kernel.sym_name.data: LaunchShape(each.extent or one, one, one) for each in table.plans.values()}
     for kernel in kernels.values():
         verify_kernel(kernel)
     for launch in launches.values():

@@ -142,7 +142,9 @@ class CallAdaptor:
 
     def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         plain = self._plain
-        if plain is not None and len(args) == plain[0] and tuple(kwargs) == plain[1]:  # most calls: nothing to take apart
+        if (
+            plain is not None and len(args) == plain[0] and tuple(kwargs) == plain[1]
+        ):  # most calls: nothing to take apart
             return [*args, *kwargs.values()]
         leaves, structure = pytree.tree_flatten((args, kwargs))
         if structure == self.in_spec:
