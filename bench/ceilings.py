@@ -42,8 +42,9 @@ class Ceilings:
         return 1e3 * max(operations / (1e9 * self.fma_gflops), reading)
 
 
-def measure_ceilings(threads: int, *, repeats: int = 7) -> Ceilings:
-    """Best of several short runs of each loop: a ceiling is what the machine can do, not what it usually does."""
+def measure_ceilings(threads: int, *, repeats: int = 40) -> Ceilings:
+    """Best of many short runs of each loop: a ceiling is what the machine can do, not what it usually does, and one moment
+    in which a neighbour has the core must not lower it."""
     with tempfile.TemporaryDirectory() as folder:
         library = _build(Path(folder))
     operations = int(library.ceiling_fma_operations())
