@@ -303,13 +303,14 @@ def readme_section(results: Results) -> str:
     machine = results["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     where = (
-        f"Measured by `make bench` on {machine['processor']}, {results['threads']} threads for every engine, all of them in turn "
+        f"Measured on {results['time'][:10]} by `make bench` on {machine['processor']}, {results['threads']} threads for every engine, all of them in turn "
         f"in one run; f32. {versions}."
     )
     shown = {name: results[name] for name in ("ceilings", "minilm", "stream", "models") if name in results}
     skipped = [f"{name}: {why}" for name, why in results["skipped"].items()]
     missing = [f"Not measured: {'; '.join(skipped)}."] if skipped else []
-    return "\n\n".join([where, *missing, *(grid.markdown() for grid in grids(shown))])
+    notes = [results["note"]] if "note" in results else []
+    return "\n\n".join([where, *notes, *missing, *(grid.markdown() for grid in grids(shown))])
 
 
 def write_readme(path: Path, results: Results) -> None:
