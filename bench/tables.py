@@ -303,7 +303,8 @@ def readme_section(results: Results) -> str:
     machine = results["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     where = (
-        f"Measured on {results['time'][:10]} by `make bench` on {machine['processor']}, {results['threads']} threads for every engine, all of them in turn "
+        f"Measured on {results['time'][:10]} by `make bench` on {machine['processor']}, "
+        f"{results['threads']} threads for every engine, all of them in turn "
         f"in one run; f32. {versions}."
     )
     shown = {name: results[name] for name in ("ceilings", "minilm", "stream", "models") if name in results}
