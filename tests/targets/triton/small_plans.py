@@ -10,6 +10,7 @@ from xdsl.rewriter import InsertPoint
 from anyshape.dialects.dtypes import BY_NAME
 from anyshape.dialects.scalars import Scalars
 from anyshape.dialects.tile import (
+    KINDS,
     AxisOp,
     DotOp,
     KernelOp,
@@ -27,6 +28,7 @@ from anyshape.dialects.tile.verify import verify_kernel
 from anyshape.symbolic import Size
 
 M, N, K = (Size.symbol(name) for name in "mnk")
+SIGNED_KINDS = [kind for kind in KINDS if kind not in ("umax", "umin")]
 F16, F32, F64, I1, I32, I64 = Float16Type(), Float32Type(), Float64Type(), *(IntegerType(bits) for bits in (1, 32, 64))
 
 Element = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
