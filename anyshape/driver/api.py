@@ -77,7 +77,8 @@ def compile(
 
     Args:
         module: a `torch.nn.Module` in inference mode; its weights become constants.
-        args, kwargs: an example call. With `dynamic_shapes="all"` its sizes do not matter.
+        args, kwargs: an example call. With `dynamic_shapes="all"` sizes 0 and 1 in it are replaced where that works; what the
+            example fixed all the same is among the guards of the report.
         dynamic_shapes: `"all"`, None (every size static), or what `torch.export.export` takes.
         options: see `anyshape.Options`; by default from the environment.
         progress: called as stages begin, step and end.
