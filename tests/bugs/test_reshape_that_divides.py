@@ -31,21 +31,7 @@ def test_odd_sizes_are_refused(kind: str) -> None:
     check(program, f, torch.randn(4, 3))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "halves",
-        "rest",
-        "view",
-        *(
-            pytest.param(
-                kind,
-                marks=pytest.mark.xfail(raises=GuardError, strict=True, reason="PyTorch asks whether 1 row is left"),
-            )
-            for kind in ("last", "unflatten")
-        ),
-    ],
-)
+@pytest.mark.parametrize("kind", DIVIDING)
 def test_the_smallest_size_that_divides(kind: str) -> None:
     f = DIVIDING[kind]
     check(compiled(f, torch.randn(6, 5)), f, torch.randn(2, 5))

@@ -7,6 +7,8 @@ recorded here, and answered for sizes 0 and 1 by `probes`.
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,11 +17,31 @@ from typing import Any
 
 import sympy
 import torch
-from torch.fx.experimental import symbolic_shapes
+from torch import nn
+from torch._subclasses import functional_tensor
+from torch.fx.experimental import sym_node, symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from anyshape.frontends.torch.replacing import replaced
 
 _TORCH = str(Path(torch.__file__).parent)
 _LAYERS = str(Path(torch.__file__).parent / "nn")
+_CALLING = str(Path(nn.modules.module.__file__))
+"""Calls of modules: on the stack of whatever is asked, the asker of nothing."""
+
+_OP_OF_CALL = {
+    (str(Path(inspect.getfile(torch.ops.aten.add.__class__))), "__call__"): "self",
+    (str(Path(functional_tensor.__file__)), "__torch_dispatch__"): "func",
+}
+"""The Python functions that call an op's C++ code, with their variables that hold the op."""
+
+_ASKING = frozenset((str(Path(symbolic_shapes.__file__)), str(Path(sym_node.__file__)), str(Path(torch.__file__))))
+"""Files through which a question goes from whoever asks it to the environment."""
+
+_STRIDE_OPS = frozenset(
+    getattr(torch.ops.aten, name)
+    for name in ("_unsafe_view", "clone", "contiguous", "reshape", "view", "view_copy", "_reshape_copy", "as_strided")
+)
 
 
 @dataclass(frozen=True)
@@ -32,10 +54,17 @@ class Branch:
 
 @dataclass
 class Record:
-    """What was seen of one export: the model's branches, and the example's size behind each symbol that was asked for."""
+    """What was seen of one export.
+
+    Attributes:
+        branches: the model's branches.
+        examples: the example's size behind each symbol that was asked for.
+        about_strides: identities of the guards that say which strides a view or a copy gets.
+    """
 
     branches: list[Branch] = field(default_factory=list[Branch])
     examples: dict[str, int] = field(default_factory=dict[str, int])
+    about_strides: set[int] = field(default_factory=set[int])
 
 
 @contextmanager
@@ -49,7 +78,10 @@ def record_branches(record: Record) -> Generator[None]:
         for symbol in getattr(expression, "free_symbols", ()):
             if symbol in env.backed_var_to_val:
                 record.examples[str(symbol)] = int(env.backed_var_to_val[symbol])
+        known = len(env.guards)
         result = evaluate(env, expression, *args, **kwargs)
+        if len(env.guards) > known and _chooses_strides():
+            record.about_strides.update(map(id, env.guards[known:]))
         if getattr(expression, "is_Relational", False):
             location = _asking_line(env)
             if location is not None:
@@ -57,26 +89,25 @@ def record_branches(record: Record) -> Generator[None]:
         return result
 
     with (
-        _replaced(ShapeEnv, "evaluate_expr", recording),
-        _replaced(symbolic_shapes, "uninteresting_files", lambda: uninteresting),
+        replaced(ShapeEnv, "evaluate_expr", recording),
+        replaced(symbolic_shapes, "uninteresting_files", lambda: uninteresting),
     ):
         yield
 
 
-@contextmanager
-def _replaced(owner: object, name: str, value: object) -> Generator[None]:
-    """Another value for an attribute, while inside: PyTorch has no hook for these questions."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
+def _chooses_strides() -> bool:
+    """Whether C++ code asks, of an op that only chooses strides by it: the innermost Python frame is the call of that op."""
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_code.co_filename in _ASKING:
+        frame = frame.f_back
+    holder = _OP_OF_CALL.get((frame.f_code.co_filename, frame.f_code.co_name))
+    op = frame.f_locals.get(holder) if holder is not None else None
+    return getattr(op, "overloadpacket", None) in _STRIDE_OPS
 
 
 def in_model(file: str) -> bool:
     """Whether a source file is the model's: outside PyTorch, or one of its layers."""
-    return not file.startswith(_TORCH) or file.startswith(_LAYERS)
+    return not file.startswith(_TORCH) or (file.startswith(_LAYERS) and file != _CALLING)
 
 
 def _asking_line(env: ShapeEnv) -> str | None:

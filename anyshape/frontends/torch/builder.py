@@ -42,13 +42,22 @@ class GraphBuilder:
         names: translates PyTorch's sizes.
         facts: what is known of them; `require` adds to it.
         store: the arrays that `dhlo.weight` ops name.
+        openings: (a, n) where a size a of an input is 1 or n.
         node: the node being lowered.
     """
 
-    def __init__(self, block: Block, names: SizeNames, facts: Facts, store: ConstantStore) -> None:
+    def __init__(
+        self,
+        block: Block,
+        names: SizeNames,
+        facts: Facts,
+        store: ConstantStore,
+        openings: frozenset[tuple[Size, Size]] = frozenset(),
+    ) -> None:
         self.names = names
         self.facts = facts
         self.store = store
+        self.openings = openings
         self.node: fx.Node
         self._builder = Builder(InsertPoint.at_end(block))
         self._location: LocationAttr | None = None
@@ -100,9 +109,12 @@ class GraphBuilder:
 
     def weight(self, array: Array, dtype: DType) -> SSAValue:
         """A constant array, in the text once however often it is used."""
-        name = self.store.add(array)
+        return self.stored_weight(self.store.add(array), dtype)
+
+    def stored_weight(self, name: str, dtype: DType) -> SSAValue:
+        """The array that the store has by this name."""
         if name not in self._weights:
-            self._weights[name] = self.emit(Weight, name=name, dtype=dtype, sizes=tuple(array.shape))
+            self._weights[name] = self.emit(Weight, name=name, dtype=dtype, sizes=tuple(self.store[name].shape))
         return self._weights[name]
 
     def convert(self, x: SSAValue, dtype: DType) -> SSAValue:
@@ -130,9 +142,13 @@ class GraphBuilder:
         common = [Size.const(1)] * rank
         for shape in shapes:
             for axis, size in enumerate(shape, rank - len(shape)):
-                known = size == common[axis] or self.facts.prove(size.eq(common[axis])) is True
-                common[axis] = common[axis] if known else broadcast_size(common[axis], size)
+                common[axis] = self._common_size(common[axis], size)
         return tuple(common)
+
+    def _common_size(self, a: Size, b: Size) -> Size:
+        if a == b or (b, a) in self.openings or self.facts.prove(a.eq(b)) is True:
+            return a
+        return b if (a, b) in self.openings else broadcast_size(a, b)
 
     def operand(self, value: Value, dtype: DType, sizes: Sequence[SizeLike] = ()) -> SSAValue:
         """A tensor converted to `dtype`, or a Python number as a constant of that dtype and these sizes."""

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,14 +13,14 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import nn
-from torch.export import Dim, ExportedProgram
-from torch.export.dynamic_shapes import ShapesCollection
-from torch.fx.experimental import _config as symbolic_config
+from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from anyshape.dialects.dhlo import DhloOp
 from anyshape.frontends.torch.branches import Branch, Record, record_branches
-from anyshape.frontends.torch.examples import Substitution, initial_substitution, path_name, substitute
+from anyshape.frontends.torch.examples import path_name
+from anyshape.frontends.torch.exports import Export, export_as_given, export_every_size
+from anyshape.frontends.torch.openings import Opening, broadcasts_open
 from anyshape.support.errors import ExportError
 
 DynamicShapes: TypeAlias = Literal["all"] | Mapping[str, Any] | Sequence[Any] | None
@@ -37,11 +36,6 @@ KEPT = (
 )
 """Overloads that are lowered whole, and so are not decomposed; those that elementwise ops name in their headers are kept too."""
 
-_SYMBOL = re.compile(r"\bs\d+\b")
-
-_MESSAGE_LENGTH = 400
-"""What of an error's text is read for sizes; further on there are line numbers and graphs."""
-
 
 @dataclass(frozen=True)
 class Capture:
@@ -52,6 +46,8 @@ class Capture:
         examples: flattened example inputs that it was traced with.
         structure: how `(args, kwargs)` flatten to them.
         branches: conditions on sizes that the model's own Python code asked for, with the answers it was given.
+        openings: input axes that are 1 or another size.
+        about_strides: identities of the environment's guards that say which strides a view or a copy gets.
         seconds: wall time of export and decomposition.
     """
 
@@ -59,6 +55,8 @@ class Capture:
     examples: tuple[Any, ...]
     structure: pytree.TreeSpec
     branches: tuple[Branch, ...]
+    openings: tuple[Opening, ...]
+    about_strides: frozenset[int]
     seconds: float
 
 
@@ -68,21 +66,27 @@ def capture(
     """Export and decompose `module`; see `import_module` for `dynamic_shapes`. Raises ExportError."""
     begin = time.perf_counter()
     leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
-    if dynamic_shapes == "all":
-        exported, examples, branches = _export_all_sizes(module, leaves, structure)
-    else:
-        examples = leaves
-        record = Record()
-        try:
-            with record_branches(record):
-                exported = _export(module, args, kwargs, dynamic_shapes)
-            branches = record.branches
-        except Exception as error:
-            raise _export_error(error, _small_axes(leaves, structure)) from error
-    with warnings.catch_warnings():
+    try:
+        if dynamic_shapes == "all":
+            export = export_every_size(module, leaves, structure)
+        else:
+            export = export_as_given(module, args, kwargs, dynamic_shapes)
+    except Exception as error:
+        raise _export_error(error, _small_axes(leaves, structure)) from error
+    program, about_strides = _decomposed(export)
+    seconds = time.perf_counter() - begin
+    branches = tuple(export.record.branches)
+    return Capture(program, export.examples, structure, branches, export.openings, about_strides, seconds)
+
+
+def _decomposed(export: Export) -> tuple[ExportedProgram, frozenset[int]]:
+    """The graph in the ops that have lowerings, and the guards of both traces that are about strides."""
+    stand_ins = {opening.stand_in for opening in export.openings}
+    record = Record()
+    with warnings.catch_warnings(), record_branches(record), broadcasts_open(stand_ins, {}):
         warnings.simplefilter("ignore")
-        program = exported.run_decompositions(_decompositions())
-    return Capture(program, tuple(examples), structure, tuple(branches), time.perf_counter() - begin)
+        program = export.program.run_decompositions(_decompositions())
+    return program, frozenset(export.record.about_strides | record.about_strides)
 
 
 def _decompositions() -> dict[Any, Any]:
@@ -96,76 +100,6 @@ def _decompositions() -> dict[Any, Any]:
 def _overload(name: str) -> Any:
     packet, overload = name.removeprefix("aten.").split(".")
     return getattr(getattr(torch.ops.aten, packet), overload)
-
-
-def _export(
-    module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
-) -> ExportedProgram:
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return torch.export.export(module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False)
-
-
-def _export_all_sizes(
-    module: nn.Module, leaves: list[Any], structure: pytree.TreeSpec
-) -> tuple[ExportedProgram, list[Any], list[Branch]]:
-    """Export with every axis dynamic that the model allows, with substitutes for sizes 0 and 1.
-
-    The last resort treats sizes as if they might be 0 or 1. A few models trace only so; many do not, because it asks for facts that
-    they do not state. The error of the first try is the one worth reporting.
-    """
-    substitution: Substitution | None = initial_substitution(leaves)
-    examples = leaves
-    first_error: Exception | None = None
-    attempts = 2 * len(substitution.sizes()) + 2
-    while substitution is not None and attempts > 0:
-        attempts -= 1
-        examples = substitute(leaves, substitution.sizes())
-        record = Record()
-        try:
-            return _export_dynamic(module, examples, structure, record), examples, record.branches
-        except Exception as error:
-            first_error = first_error or error
-            substitution = substitution.refine(_with_sizes(str(error)[:_MESSAGE_LENGTH], record))
-    record = Record()
-    try:
-        with symbolic_config.patch(backed_size_oblivious=True):  # pyright: ignore[reportAttributeAccessIssue]
-            return _export_dynamic(module, examples, structure, record), examples, record.branches
-    except Exception:
-        raise _export_error(first_error, _small_axes(leaves, structure)) from first_error
-
-
-def _with_sizes(message: str, record: Record) -> str:
-    """The message with the example's size in place of every symbol."""
-    return _SYMBOL.sub(lambda match: str(record.examples.get(match[0], match[0])), message)
-
-
-class _Call(nn.Module):
-    """A call of a module with a tuple and a dict: export does not take sizes for the arguments in `**keywords`."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self.module(*args, **kwargs)
-
-
-def _export_dynamic(
-    module: nn.Module, examples: list[Any], structure: pytree.TreeSpec, record: Record
-) -> ExportedProgram:
-    """One export with `Dim.AUTO` on every axis: PyTorch finds the relations and the axes that are fixed."""
-    call, (args, kwargs) = _Call(module), pytree.tree_unflatten(examples, structure)
-    if not examples:  # export loses empty arguments
-        with record_branches(record):
-            return _export(module, args, kwargs, None)
-    shapes = ShapesCollection()
-    for leaf in examples:
-        if isinstance(leaf, torch.Tensor) and leaf.dim() > 0:
-            shapes[leaf] = dict.fromkeys(range(leaf.dim()), Dim.AUTO)
-    dynamic_shapes = shapes.dynamic_shapes(call, (args, kwargs))
-    with record_branches(record):
-        return _export(call, (args, kwargs), {}, dynamic_shapes)
 
 
 def _small_axes(leaves: Sequence[Any], structure: pytree.TreeSpec) -> str | None:

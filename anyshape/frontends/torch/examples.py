@@ -16,6 +16,9 @@ Axis: TypeAlias = tuple[int, int]
 SUBSTITUTES = tuple(n for n in range(5, 500) if all(n % d for d in range(2, n)))
 """Primes that stand for a size of 0 or 1: distinct, so that no two axes agree by accident and messages tell them apart."""
 
+SMALL_SUBSTITUTES = (3, 2, 4, *SUBSTITUTES)
+"""For models that compute something else for larger sizes than for the example's."""
+
 _INTEGER = re.compile(r"\d+")
 
 
@@ -52,16 +55,18 @@ class Substitution:
         ones: axes of size 1, the others have size 0.
         taken: sizes that other axes of the example have.
         guessed: whether the groups are the first guess, rather than what exports have shown.
+        candidates: the substitutes, of which those are used that are not taken.
     """
 
     groups: tuple[tuple[Axis, ...], ...]
     ones: frozenset[Axis]
     taken: frozenset[int]
     guessed: bool
+    candidates: tuple[int, ...] = SUBSTITUTES
 
     def sizes(self) -> dict[Axis, int]:
         """The substitute of every axis that has one."""
-        free = (size for size in SUBSTITUTES if size not in self.taken)
+        free = (size for size in self.candidates if size not in self.taken)
         return {axis: size for group, size in zip(self.groups, free, strict=False) for axis in group}
 
     def refine(self, message: str) -> Substitution | None:
@@ -114,5 +119,10 @@ def substitute(leaves: Sequence[Any], sizes: Mapping[Axis, int]) -> list[Any]:
 
 def path_name(path: pytree.KeyPath) -> str:
     """A place in `(args, kwargs)` as the caller writes it: `args[0]`, `kwargs['input_ids']`."""
+    return "".join(split_path(path))
+
+
+def split_path(path: pytree.KeyPath) -> tuple[str, str]:
+    """`args` or `kwargs`, and the place inside."""
     side = "kwargs" if isinstance(path[0], pytree.SequenceKey) and path[0].idx == 1 else "args"
-    return side + pytree.keystr(path[1:])
+    return side, pytree.keystr(path[1:])

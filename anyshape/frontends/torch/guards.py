@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from traceback import FrameSummary
 from typing import Any
 
@@ -51,8 +51,22 @@ def cancelled_equalities(environment: ShapeEnv | None) -> dict[sympy.Symbol, sym
     return equal
 
 
-def guard_relations(environment: ShapeEnv | None, names: SizeNames) -> Iterator[Relation]:
-    """The conditions under which the graph is the model.
+def constant_sizes(environment: ShapeEnv | None) -> dict[sympy.Basic, sympy.Integer]:
+    """Derived sizes that a guard holds at a constant: e of e == c. At size 0, where e may divide by zero, c is what the model asked for."""
+    guards: Any = environment.guards if environment is not None else ()
+    constants: dict[sympy.Basic, sympy.Integer] = {}
+    for guard in guards:
+        if isinstance(guard.expr, sympy.Eq):
+            derived, constant = guard.expr.args
+            if isinstance(constant, sympy.Integer) and not derived.is_Symbol:
+                constants[derived] = constant
+    return constants
+
+
+def guard_relations(
+    environment: ShapeEnv | None, names: SizeNames, about_strides: Collection[int]
+) -> Iterator[Relation]:
+    """The conditions under which the graph is the model; `about_strides` identifies guards that are known to be about layout.
 
     Of what PyTorch's own code asked, equalities count always, and bounds unless they are about layout. An inequality there only
     means that no special case applied: the general one holds for the special sizes too.
@@ -71,7 +85,7 @@ def guard_relations(environment: ShapeEnv | None, names: SizeNames) -> Iterator[
         asked_by_model = isinstance(frame, FrameSummary) and in_model(frame.filename)
         if not asked_by_model and not isinstance(expression, sympy.Eq):
             about_layout = isinstance(frame, FrameSummary) and _LAYOUT.search(frame.name)
-            if about_layout or isinstance(expression, sympy.Ne):
+            if about_layout or id(guard) in about_strides or isinstance(expression, sympy.Ne):
                 continue
         relation = names.relation(expression)
         if relation is not None:

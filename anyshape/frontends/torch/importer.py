@@ -33,14 +33,24 @@ from xdsl.utils.exceptions import VerifyException
 from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.dhlo.base import function_type
 from anyshape.dialects.dhlo.graph import set_facts
+from anyshape.dialects.dtypes import DType
 from anyshape.dialects.sizes import tensor
 from anyshape.frontends.torch.builder import GraphBuilder, Value
+from anyshape.frontends.torch.calls import example_misfit
 from anyshape.frontends.torch.capture import Capture, DynamicShapes, capture
 from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
 from anyshape.frontends.torch.examples import path_name, standing_alone
-from anyshape.frontends.torch.guards import assume_all, cancelled_equalities, guard_relations, range_relations
+from anyshape.frontends.torch.graph_key import graph_text
+from anyshape.frontends.torch.guards import (
+    assume_all,
+    cancelled_equalities,
+    constant_sizes,
+    guard_relations,
+    range_relations,
+)
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.lowering import find_lowering
+from anyshape.frontends.torch.openings import one_or
 from anyshape.frontends.torch.probes import branch_relations
 from anyshape.frontends.torch.program import (
     CallAdaptor,
@@ -55,7 +65,6 @@ from anyshape.frontends.torch.program import (
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.support.errors import ArgumentError, DtypeError, ExportError, UnsupportedOp, UnsupportedOps
-from anyshape.support.options import Options
 from anyshape.symbolic import Facts, Size
 
 
@@ -65,8 +74,23 @@ def import_module(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: DynamicShapes = "all",
-    options: Options | None = None,
 ) -> ImportedProgram:
+    """Capture `module` as called with the example arguments, and build its graph: see `capture_module` for the arguments.
+
+    Raises:
+        ArgumentError, ExportError: see `capture_module`.
+        UnsupportedOps: the captured graph uses ops that have no lowering; all of them are listed.
+    """
+    return capture_module(module, args, kwargs, dynamic_shapes=dynamic_shapes).import_graph()
+
+
+def capture_module(
+    module: nn.Module,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: DynamicShapes = "all",
+) -> CapturedModule:
     """Capture `module` as called with the example arguments.
 
     Args:
@@ -75,12 +99,10 @@ def import_module(
         kwargs: example arguments by name.
         dynamic_shapes: `"all"` makes every axis of every input free that the model allows, sizes 0 and 1 included, whatever the
             example's sizes are; None makes every size that of the example; anything else is passed to `torch.export.export`.
-        options: with `verify`, the graph is verified before it is returned.
 
     Raises:
-        ArgumentError: `module` is no module.
+        ArgumentError: `module` is no module, or its `forward` does not take the example arguments.
         ExportError: PyTorch cannot capture the module.
-        UnsupportedOps: it can, and the graph uses ops that have no lowering; all of them are listed.
     """
     if not isinstance(module, nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -88,15 +110,17 @@ def import_module(
             remedy="put a function into the `forward` of a module",
         )  # fmt: skip
     args, example_kwargs = pytree.tree_map(standing_alone, (args, dict(kwargs or {})))
-    captured = capture(module, args, example_kwargs, dynamic_shapes)
+    try:
+        captured = capture(module, args, example_kwargs, dynamic_shapes)
+    except ExportError as error:  # only now, because hooks may add to the arguments of a call
+        misfit = example_misfit(inspect.signature(module.forward), args, example_kwargs)
+        if misfit is None:
+            raise
+        raise misfit from error
     preferred = {}
     if dynamic_shapes != "all" and isinstance(dynamic_shapes, Mapping | Sequence):
         preferred = _given_names(module, args, example_kwargs, dynamic_shapes)
-    importer = _Importer(module, captured, preferred, ranges_are_given=dynamic_shapes != "all")
-    program = importer.run()
-    if options is not None and options.verify:
-        program.module.verify()
-    return program
+    return CapturedModule(module, captured, preferred, ranges_are_given=dynamic_shapes != "all")
 
 
 def _given_names(
@@ -120,52 +144,77 @@ def _given_names(
     return found
 
 
-@dataclass
-class _Importer:
-    """One import. `values` maps nodes to what they stand for; a node in `failed` could not be lowered."""
+class CapturedModule:
+    """A module whose graph and conditions are known, before any op of it is lowered.
 
-    module: nn.Module
-    captured: Capture
-    given_names: Mapping[tuple[int, int], str]
-    ranges_are_given: bool
-    values: dict[fx.Node, Value] = field(default_factory=dict[fx.Node, Value])
-    failed: set[fx.Node] = field(default_factory=set[fx.Node])
-    unsupported: list[UnsupportedOp] = field(default_factory=list[UnsupportedOp])
+    Args:
+        module: the model.
+        captured: what PyTorch handed over.
+        given_names: (id of an example tensor, axis) -> the name that the caller gave to the axis.
+        ranges_are_given: whether the ranges of sizes are the caller's, and so conditions.
 
-    def run(self) -> ImportedProgram:
-        program = self.captured.program
-        nodes = list(program.graph.nodes)
-        environment = shape_environment(node.meta.get("val") for node in nodes)
-        names = SizeNames(environment, self._preferred(program), cancelled_equalities(environment))
-        inputs, constants, leaf_names = self._inputs(program, names)
-        block = Block(arg_types=[tensor(spec.dtype, spec.sizes) for spec in inputs])
-        facts = Facts()
-        for symbol in dict.fromkeys(name for spec in inputs for size in spec.sizes for name in sorted(size.symbols)):
+    Attributes:
+        inputs: the tensor arguments of `@main`.
+        store: the parameters, buffers and constants that the graph uses; they share the module's memory.
+        capture_seconds: wall time that PyTorch took to hand over the graph.
+
+    Raises:
+        ExportError: the graph holds under a condition that cannot be checked at a call.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        captured: Capture,
+        given_names: Mapping[tuple[int, int], str],
+        *,
+        ranges_are_given: bool,
+    ) -> None:
+        self.module = module
+        self.captured = captured
+        self.capture_seconds = captured.seconds
+        self._given_names = given_names
+        program = captured.program
+        environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
+        preferred, equal = self._preferred(program), cancelled_equalities(environment)
+        self.names = names = SizeNames(environment, preferred, equal, constant_sizes(environment))
+        self.inputs, self._constants, self._leaf_names = self._inputs(program, names)
+        self.facts = facts = Facts()
+        symbols = (name for spec in self.inputs for size in spec.sizes for name in sorted(size.symbols))
+        for symbol in dict.fromkeys(symbols):
             facts.declare(symbol, lo=0)
         try:
-            assume_all(facts, guard_relations(environment, names))
-            if self.ranges_are_given:
+            openings = [opening.sizes(names) for opening in captured.openings]
+            assume_all(facts, (one_or(*opening) for opening in openings))
+            assume_all(facts, guard_relations(environment, names, captured.about_strides))
+            if ranges_are_given:
                 assume_all(facts, range_relations(program, names))
-            assume_all(facts, branch_relations(self.module, self.captured, inputs, names, facts))
+            assume_all(facts, branch_relations(module, captured, self.inputs, names, facts))
         except Unsupported as error:
             raise ExportError("the model holds only under a condition that cannot be checked", where=error) from error
-        store = ConstantStore()
-        builder = GraphBuilder(block, names, facts, store)
-        self._bind_placeholders(program, builder, block)
-        for node in nodes:
-            if node.op not in ("placeholder", "output"):
-                self._lower(builder, node)
-        results, outputs = self._outputs(program, builder, block)
-        if self.unsupported:
-            raise UnsupportedOps(self.unsupported)
-        module = _module_of(block, results, facts)
-        signature = inspect.signature(self.module.forward)
-        in_spec, out_spec = self.captured.structure, program.call_spec.out_spec
-        assert out_spec is not None
-        adaptor = CallAdaptor(inputs, constants, outputs, in_spec, out_spec, signature, leaf_names)
-        return ImportedProgram(module, store, adaptor, self.captured.seconds)
+        self.openings = frozenset(openings)
+        self.store = ConstantStore()
+        self.weights, self.unusable = _store_weights(program, self.store)
 
-    # -- inputs -----------------------------------------------------------------------------------------------------
+    def graph_text(self) -> str | None:
+        """What the graph depends on, where that can be said without building it; see `graph_key`."""
+        if self.unusable:
+            return None
+        names = {node: name for node, (name, _) in self.weights.items()}
+        return graph_text(self.captured.program, self.inputs, self.names, self.facts, self.openings, names)
+
+    def import_graph(self) -> ImportedProgram:
+        """Build the graph, once. Raises UnsupportedOps."""
+        return _Importer(self).run()
+
+    def adaptor(self, outputs: Sequence[OutputSource]) -> CallAdaptor:
+        """How calls map onto the program, whose outputs come from there."""
+        structure, out_spec = self.captured.structure, self.captured.program.call_spec.out_spec
+        assert out_spec is not None
+        signature = inspect.signature(self.module.forward)
+        return CallAdaptor(
+            self.inputs, self._constants, tuple(outputs), structure, out_spec, signature, self._leaf_names
+        )
 
     def _preferred(self, program: ExportedProgram) -> dict[Any, str]:
         """Symbols whose axis the caller named."""
@@ -175,7 +224,7 @@ class _Importer:
             example = self.captured.examples[leaf]
             if isinstance(value, torch.Tensor):
                 for axis, size in enumerate(value.shape):
-                    name = self.given_names.get((id(example), axis))
+                    name = self._given_names.get((id(example), axis))
                     if name is not None and isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                         preferred.setdefault(size.node.expr, name)
         return preferred
@@ -197,6 +246,30 @@ class _Importer:
                 )
         return tuple(inputs), constants, leaf_names
 
+
+@dataclass
+class _Importer:
+    """Builds a graph. `values` maps nodes to what they stand for; a node in `failed` could not be lowered."""
+
+    source: CapturedModule
+    values: dict[fx.Node, Value] = field(default_factory=dict[fx.Node, Value])
+    failed: set[fx.Node] = field(default_factory=set[fx.Node])
+    unsupported: list[UnsupportedOp] = field(default_factory=list[UnsupportedOp])
+
+    def run(self) -> ImportedProgram:
+        source, program = self.source, self.source.captured.program
+        block = Block(arg_types=[tensor(spec.dtype, spec.sizes) for spec in source.inputs])
+        builder = GraphBuilder(block, source.names, source.facts, source.store, source.openings)
+        self._bind_placeholders(program, builder, block)
+        for node in program.graph.nodes:
+            if node.op not in ("placeholder", "output"):
+                self._lower(builder, node)
+        results, outputs = self._outputs(program, builder, block)
+        if self.unsupported:
+            raise UnsupportedOps(self.unsupported)
+        module = _module_of(block, results, source.facts)
+        return ImportedProgram(module, source.store, source.adaptor(outputs), source.capture_seconds)
+
     def _bind_placeholders(self, program: ExportedProgram, builder: GraphBuilder, block: Block) -> None:
         arguments = iter(block.args)
         for spec, node in zip(program.graph_signature.input_specs, _placeholders(program), strict=True):
@@ -210,23 +283,14 @@ class _Importer:
                     self.values[node] = node.meta.get("val")
             elif not node.users:
                 continue
-            elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                self._bind_weight(program, builder, spec, node)
+            elif node in self.source.weights:
+                self.values[node] = builder.stored_weight(*self.source.weights[node])
+            elif node in self.source.unusable:
+                self._fail(node, _own_name(spec.target), self.source.unusable[node])
             else:
                 self._fail(
                     node, f"{spec.kind.name.lower()} input", "only tensors can be inputs and constants of a program"
                 )
-
-    def _bind_weight(
-        self, program: ExportedProgram, builder: GraphBuilder, spec: TorchInputSpec, node: fx.Node
-    ) -> None:
-        assert spec.target is not None
-        held: Any = program.state_dict.get(spec.target)
-        value: Any = program.constants[spec.target] if held is None else held
-        try:
-            self.values[node] = builder.weight(array_of_tensor(value), dtype_of_torch(value.dtype))
-        except DtypeError as error:
-            self._fail(node, _own_name(spec.target), str(error))
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
@@ -282,6 +346,25 @@ def _output_source(value: Value, results: list[SSAValue], block: Block) -> Outpu
     return FromResult(results.index(value))
 
 
+def _store_weights(
+    program: ExportedProgram, store: ConstantStore
+) -> tuple[dict[fx.Node, tuple[str, DType]], dict[fx.Node, str]]:
+    """Puts the constants that are used into the store: their names and dtypes there, and why others cannot be there."""
+    weights: dict[fx.Node, tuple[str, DType]] = {}
+    unusable: dict[fx.Node, str] = {}
+    for spec, node in zip(program.graph_signature.input_specs, _placeholders(program), strict=True):
+        if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR) or not node.users:
+            continue
+        assert spec.target is not None
+        held: Any = program.state_dict.get(spec.target)
+        value: Any = program.constants[spec.target] if held is None else held
+        try:
+            weights[node] = store.add(array_of_tensor(value)), dtype_of_torch(value.dtype)
+        except DtypeError as error:
+            unusable[node] = str(error)
+    return weights, unusable
+
+
 def _own_name(target: str | None) -> str:
     """A parameter or buffer as the module itself names it."""
     return (target or "an input").removeprefix("module.")
@@ -309,4 +392,4 @@ def _module_of(block: Block, results: Sequence[SSAValue], facts: Facts) -> Modul
     return ModuleOp([function])
 
 
-__all__ = ["import_module"]
+__all__ = ["CapturedModule", "capture_module", "import_module"]

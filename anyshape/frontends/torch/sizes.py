@@ -79,6 +79,7 @@ class SizeNames:
         environment: where PyTorch keeps what it knows about symbols; None when there is no symbol at all.
         preferred: names that the caller gave to some symbols.
         equal: symbols that stand for others, beside those that PyTorch itself replaces.
+        constants: derived sizes that guards say are constant.
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class SizeNames:
         environment: ShapeEnv | None,
         preferred: Mapping[sympy.Symbol, str],
         equal: Mapping[sympy.Symbol, sympy.Symbol],
+        constants: Mapping[sympy.Basic, sympy.Integer],
     ) -> None:
+        self._constants = dict(constants)
         self._equal = dict(equal)
         self._environment = environment
         self._names: dict[sympy.Symbol, str] = dict(preferred)
@@ -97,7 +100,8 @@ class SizeNames:
         """One size of a fake tensor, or a `SymInt` that was computed from sizes."""
         if isinstance(value, int):
             return Size.const(value)
-        return self.expression(value.node.expr)
+        expression: Any = value.node.expr
+        return self.expression(expression.xreplace(self._constants) if self._constants else expression)
 
     def sizes(self, values: Iterable[TorchSize]) -> tuple[Size, ...]:
         return tuple(self.size(value) for value in values)

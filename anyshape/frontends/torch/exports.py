@@ -1,0 +1,216 @@
+"""Exports of a module: one with the example's own sizes, or a search for the one that holds at every size the model allows."""
+
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram
+from torch.export.dynamic_shapes import ShapesCollection
+from torch.fx.experimental import _config as symbolic_config
+from torch.utils import _pytree as pytree
+
+from anyshape.frontends.torch.branches import Record, record_branches
+from anyshape.frontends.torch.examples import (
+    SMALL_SUBSTITUTES,
+    Axis,
+    Substitution,
+    initial_substitution,
+    substitute,
+)
+from anyshape.frontends.torch.narrowing import Traced
+from anyshape.frontends.torch.openings import Opening, broadcasts_open
+
+_SYMBOL = re.compile(r"\bs\d+\b")
+
+_MESSAGE_LENGTH = 400
+"""What of an error's text is read for sizes; further on there are line numbers and graphs."""
+
+_FACTORS = (5, 3, 2)
+"""By which a size of the example is multiplied: its divisors stay, and sizes derived from it grow."""
+
+_ROUNDS = 3
+"""How often the example grows: a size derived by halving it seven times (÷128) is above 1 after three times."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """One export.
+
+    Attributes:
+        program: the graph, before decomposition.
+        examples: the flattened example at sizes that the model takes.
+        record: what was asked meanwhile.
+        openings: input axes that are 1 or another size.
+    """
+
+    program: ExportedProgram
+    examples: tuple[Any, ...]
+    record: Record
+    openings: tuple[Opening, ...] = ()
+
+
+def export_as_given(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Export:
+    """One export with the dynamic axes that the caller names."""
+    record = Record()
+    with record_branches(record):
+        program = _export(module, args, kwargs, dynamic_shapes)
+    return Export(program, tuple(pytree.tree_leaves((args, dict(kwargs)))), record)
+
+
+def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec) -> Export:
+    """Export with every axis dynamic that the model allows, whatever the example's sizes are.
+
+    Sizes 0 and 1, which export would fix, have substitutes. Then the example grows for as long as a size that the model derives from it
+    is 0 or 1. The last resort treats sizes as if they might be 0 or 1. A few models trace only so; many do not, because it asks for
+    facts that they do not state. The error of the first try is the one worth reporting.
+    """
+    substitution: Substitution | None = initial_substitution(leaves)
+    first_error: Exception | None = None
+    attempts = 2 * len(substitution.sizes()) + 2
+    while substitution is not None and attempts > 0:
+        attempts -= 1
+        record = Record()
+        try:
+            found = _export_with(module, leaves, structure, substitution, {}, record)
+        except Exception as error:
+            first_error = first_error or error
+            substitution = substitution.refine(_with_sizes(str(error)[:_MESSAGE_LENGTH], record))
+        else:
+            if not Traced(found.program, leaves, structure).admits_the_example():
+                substitution, found = _with_small_substitutes(module, leaves, structure, substitution, found)
+            return _widened(module, leaves, structure, substitution, found)
+    assert first_error is not None
+    record = Record()
+    try:
+        with symbolic_config.patch(backed_size_oblivious=True):  # pyright: ignore[reportAttributeAccessIssue]
+            return Export(_export_dynamic(module, leaves, structure, record), tuple(leaves), record)
+    except Exception:
+        raise first_error from None
+
+
+def _with_small_substitutes(
+    module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec, substitution: Substitution, found: Export
+) -> tuple[Substitution, Export]:
+    """An export on the side of the model's conditions on which the example is; the one that was found where none is."""
+    small = replace(substitution, candidates=SMALL_SUBSTITUTES)
+    try:
+        export = _export_with(module, leaves, structure, small, {}, Record())
+    except Exception:  # small sizes are taken for others, or for the model's own
+        return substitution, found
+    admitted = Traced(export.program, leaves, structure).admits_the_example()
+    return (small, export) if admitted else (substitution, found)
+
+
+def _widened(
+    module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec, substitution: Substitution, found: Export
+) -> Export:
+    """The export of a larger example where a derived size of 0 or 1 has narrowed this one; itself where there is none."""
+    best, grown = found, dict[Axis, int]()
+    traced = Traced(found.program, leaves, structure)
+    for _ in range(_ROUNDS):
+        if not traced.narrowed():
+            break
+        for larger in _larger(leaves, substitution, grown, traced.narrowed()):
+            try:
+                export = _export_with(module, leaves, structure, substitution, larger, Record())
+            except Exception:  # it takes no such sizes: another example may do
+                continue
+            wider = Traced(export.program, leaves, structure)
+            if wider.narrowings() < traced.narrowings() and wider.admits_the_example():
+                best, traced, grown = export, wider, larger
+                break
+        else:
+            break
+    return best
+
+
+def _larger(
+    leaves: Sequence[Any], substitution: Substitution, grown: Mapping[Axis, int], narrowed: frozenset[Axis]
+) -> Iterator[dict[Axis, int]]:
+    """Sizes for these axes, then also for those of the same size, which may have to agree with them."""
+    given = {
+        (index, axis): size
+        for index, leaf in enumerate(leaves)
+        if isinstance(leaf, torch.Tensor)
+        for axis, size in enumerate(leaf.shape)
+    }
+    sizes = {**given, **substitution.sizes(), **grown}
+    alike = frozenset(axis for axis in sizes if sizes[axis] in {sizes[other] for other in narrowed})
+    for axes in dict.fromkeys((narrowed, alike)):
+        for factor in _FACTORS:
+            yield {**grown, **{axis: sizes[axis] * factor for axis in axes}}
+
+
+def _export_with(
+    module: nn.Module,
+    leaves: Sequence[Any],
+    structure: pytree.TreeSpec,
+    substitution: Substitution,
+    grown: Mapping[Axis, int],
+    record: Record,
+) -> Export:
+    """One export with the substitution's sizes and those of `grown`."""
+    sizes = {**substitution.sizes(), **grown}
+    stand_ins = {sizes[axis] for axis in substitution.ones & sizes.keys()}
+    openings: dict[Opening, None] = {}
+    examples = substitute(leaves, sizes)
+    with broadcasts_open(stand_ins, openings):
+        program = _export_dynamic(module, examples, structure, record)
+    opened = {opening.stand_in for opening in openings}
+    if opened:  # as 1 they fit what they are broadcast to
+        sizes = {axis: size for axis, size in sizes.items() if axis not in substitution.ones or size not in opened}
+        examples = substitute(leaves, sizes)
+    return Export(program, tuple(examples), record, tuple(openings))
+
+
+def _with_sizes(message: str, record: Record) -> str:
+    """The message with the example's size in place of every symbol."""
+    return _SYMBOL.sub(lambda match: str(record.examples.get(match[0], match[0])), message)
+
+
+class _Call(nn.Module):
+    """A call of a module with a tuple and a dict: export does not take sizes for the arguments in `**keywords`."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.module(*args, **kwargs)
+
+
+def _export_dynamic(
+    module: nn.Module, examples: Sequence[Any], structure: pytree.TreeSpec, record: Record
+) -> ExportedProgram:
+    """One export with `Dim.AUTO` on every axis: PyTorch finds the relations and the axes that are fixed."""
+    call, (args, kwargs) = _Call(module), pytree.tree_unflatten(list(examples), structure)
+    if not examples:  # export loses empty arguments
+        with record_branches(record):
+            return _export(module, args, kwargs, None)
+    shapes = ShapesCollection()
+    for leaf in examples:
+        if isinstance(leaf, torch.Tensor) and leaf.dim() > 0:
+            shapes[leaf] = dict.fromkeys(range(leaf.dim()), Dim.AUTO)
+    dynamic_shapes = shapes.dynamic_shapes(call, (args, kwargs))
+    with record_branches(record):
+        return _export(call, (args, kwargs), {}, dynamic_shapes)
+
+
+def _export(
+    module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
+) -> ExportedProgram:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.export.export(module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False)
+
+
+__all__ = ["Export", "export_as_given", "export_every_size"]

@@ -1,0 +1,107 @@
+"""Example sizes from which the model derives a size of 0 or 1.
+
+Export answers questions about layout (is this contiguous? is that stride free?) by the example. Where a derived size is 1, as that of
+`x[::2]` for two elements, the answer fixes the size, which the model never asked for. A larger example gets the general answer,
+and in the general answer the special sizes are included.
+"""
+
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from traceback import FrameSummary
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
+
+from anyshape.frontends.torch.branches import in_model
+from anyshape.frontends.torch.examples import Axis, split_path
+from anyshape.frontends.torch.sizes import shape_environment
+
+_SMALL = (sympy.Integer(0), sympy.Integer(1))
+
+
+class Traced:
+    """An export beside the call that it is for.
+
+    Args:
+        program: the export, before decomposition.
+        leaves: the caller's flattened example; the export's own may have other sizes.
+        structure: how `(args, kwargs)` flatten to them.
+    """
+
+    def __init__(self, program: ExportedProgram, leaves: Sequence[Any], structure: pytree.TreeSpec) -> None:
+        self._environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
+        self._leaves = leaves
+        self._axes = _axes_of_symbols(self._environment, leaves, structure)
+
+    def narrowed(self) -> frozenset[Axis]:
+        """Input axes from which a size is derived that PyTorch's own code has fixed at 0 or 1."""
+        symbols = {symbol for derived in self._fixed_small() for symbol in derived.free_symbols}
+        return frozenset(axis for symbol, axis in self._axes.items() if symbol in symbols)
+
+    def narrowings(self) -> int:
+        """How many derived sizes are so fixed."""
+        return len(set(self._fixed_small()))
+
+    def admits_the_example(self) -> bool:
+        """Whether the caller's own sizes meet the equalities of this export and the conditions that the model's code asked for."""
+        values: dict[Any, Any] = {
+            symbol: sympy.Integer(self._leaves[leaf].shape[axis]) for symbol, (leaf, axis) in self._axes.items()
+        }
+        for guard in self._guards():
+            if _asked_by_model(guard) or isinstance(guard.expr, sympy.Eq):
+                try:
+                    if guard.expr.xreplace(values) == sympy.false:
+                        return False
+                except ZeroDivisionError:
+                    continue
+        return True
+
+    def _fixed_small(self) -> Iterator[sympy.Basic]:
+        """e for every condition `e == 0`, `e == 1`, `e < 2` or `e <= 1` on a derived size e."""
+        for guard in self._guards():
+            expression: Any = guard.expr
+            if _asked_by_model(guard) or not isinstance(expression, sympy.Eq | sympy.Lt | sympy.Le):
+                continue
+            derived, bound = expression.args
+            limits = (sympy.Integer(2),) if isinstance(expression, sympy.Lt) else _SMALL
+            if bound in limits and not derived.is_Symbol:
+                yield derived
+
+    def _guards(self) -> Sequence[Any]:
+        return self._environment.guards if self._environment is not None else ()
+
+
+def _asked_by_model(guard: Any) -> bool:
+    frame = guard.sloc.framework_loc
+    return isinstance(frame, FrameSummary) and in_model(frame.filename)
+
+
+def _axes_of_symbols(
+    environment: ShapeEnv | None, leaves: Sequence[Any], structure: pytree.TreeSpec
+) -> Mapping[sympy.Symbol, Axis]:
+    """The input axis for which each symbol was made, fixed or not."""
+    if environment is None:
+        return {}
+    tree = pytree.tree_unflatten(list(leaves), structure)
+    axes: dict[str, Axis] = {}
+    for index, (path, leaf) in enumerate(pytree.tree_flatten_with_path(tree)[0]):
+        side, rest = split_path(path)
+        for axis in range(leaf.dim() if isinstance(leaf, torch.Tensor) else 0):
+            axes[f"L['{side}']{rest}.size()[{axis}]"] = (index, axis)
+    return {
+        symbol: axes[source.name]
+        for symbol, sources in environment.var_to_sources.items()
+        for source in sources
+        if source.name in axes
+    }
+
+
+__all__ = ["Traced"]
