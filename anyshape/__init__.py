@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from anyshape.driver.api import CompiledModule, compile
+    from anyshape.driver.remarks import report
+    from anyshape.frontends.torch.live import invalidate
     from anyshape.support.errors import (
         AnyshapeError,
         ArgumentError,
         ArtifactError,
         CodegenError,
+        CompileError,
         DtypeError,
         ExportError,
         GuardError,
@@ -36,6 +39,7 @@ __all__ = [
     "ArgumentError",
     "ArtifactError",
     "CodegenError",
+    "CompileError",
     "CompiledModule",
     "DtypeError",
     "ExportError",
@@ -50,11 +54,15 @@ __all__ = [
     "VerifyError",
     "__version__",
     "compile",
+    "invalidate",
+    "report",
 ]
 
 _ROOMS = {
     "CompiledModule": "anyshape.driver.api",
     "compile": "anyshape.driver.api",
+    "invalidate": "anyshape.frontends.torch.live",
+    "report": "anyshape.driver.remarks",
     "Options": "anyshape.support.options",
 }
 """Public name -> module that defines it; every other name in `__all__` is an error."""

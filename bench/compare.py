@@ -64,10 +64,10 @@ def measure_model(model: Model, names: Sequence[str], run: Settings) -> dict[str
     }
 
 
-def start(name: str, model: Model, run: Settings) -> Worker:
+def start(name: str, model: Model, run: Settings, cache: Path | None = None) -> Worker:
     """A worker with the model loaded."""
     run.say(f"starting {name}, {model.title}")
-    return Worker(name, model.name, run.threads, _onnx_file(model, run))
+    return Worker(name, model.name, run.threads, _onnx_file(model, run), cache)
 
 
 def exportable(model: Model, names: Sequence[str], run: Settings) -> tuple[list[str], dict[str, str]]:
@@ -119,7 +119,7 @@ def _short(reason: str) -> str:
 def _measure_cold(worker: Worker, model: Model, run: Settings) -> dict[str, float]:
     """`first`: seconds to the first answer; `all_shapes`: and until every shape of the table has been answered once."""
     run.say(f"cold start of {worker.name}, {model.title}")
-    first = worker.first_answer(model.shapes[0])
+    first = worker.first_answer(model.shapes[0]).all
     rest = sum(worker.block(shape, 0, 1)[0] for shape in model.shapes[1:])
     return {"first": first, "all_shapes": first + rest}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -17,18 +18,27 @@ from bench.models import Model
 
 
 class Engine(ABC):
-    """Something that runs a model. `prepare` is what happens once, before the first answer."""
+    """Something that runs a model. `prepare` is what happens once, before the first answer.
+
+    Args:
+        cache: a folder for what the engine keeps between processes, where it keeps anything; empty for a start from nothing.
+    """
 
     title: str
+    imports: tuple[str, ...] = ()
+    """Modules that compile and run: imported before `prepare`, in a time of their own."""
     needs: tuple[str, ...] = ()
     """Modules that must be installed."""
     reads_onnx = False
     """Whether it starts from the exported file and not from the PyTorch module."""
 
-    def __init__(self, model: Model, threads: int, onnx_file: Path) -> None:
+    def __init__(self, model: Model, threads: int, onnx_file: Path, cache: Path) -> None:
         self.model = model
         self.threads = threads
         self.onnx_file = onnx_file
+        self.cache = cache
+        # Read by Inductor when it first compiles.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
         torch.set_num_threads(threads)
 
     @abstractmethod
@@ -38,6 +48,11 @@ class Engine(ABC):
     @abstractmethod
     def prepare(self) -> None:
         """Compile, as far as this happens before the first call."""
+
+    @property
+    def capture_seconds(self) -> float:
+        """Of the time so far, what the framework took to hand over the model as a graph. An exported file was captured before."""
+        return 0.0
 
     @abstractmethod
     def __call__(self, inputs: Inputs) -> list[Any]:
@@ -60,7 +75,14 @@ class Eager(Engine):
 
 class InductorDynamic(Eager):
     title = "Inductor, dynamic"
+    imports = ("torch._dynamo", "torch._inductor.compile_fx")
     dynamic = True
+
+    @property
+    def capture_seconds(self) -> float:
+        """Dynamo, AOTAutograd and decompositions: all of the compilation that is not Inductor's own."""
+        seconds: dict[str, float] = torch._dynamo.utils.calculate_time_spent()  # pyright: ignore
+        return seconds.get("entire_frame_compile", 0.0) - seconds.get("inductor_compile", 0.0)
 
     def prepare(self) -> None:
         # A run meets more shapes than the default number of recompilations, after which PyTorch goes back to eager.
@@ -75,6 +97,7 @@ class InductorStatic(InductorDynamic):
 
 class Anyshape(Engine):
     title = "anyshape"
+    imports = ("torch.export", "anyshape.driver.api", "anyshape.frontends.torch")
 
     def load(self) -> None:
         self.module = self.model.load()
@@ -85,8 +108,12 @@ class Anyshape(Engine):
         self.program = anyshape.compile(
             self.module,
             kwargs=self.model.inputs(self.model.example),
-            options=anyshape.Options(threads=self.threads),
+            options=anyshape.Options(threads=self.threads, cache=self.cache),
         )
+
+    @property
+    def capture_seconds(self) -> float:
+        return self.program.report().capture_seconds
 
     def __call__(self, inputs: Inputs) -> list[Any]:
         return list(self.program(**inputs))
@@ -98,14 +125,18 @@ class AnyshapeStatic(Anyshape):
     title = "anyshape, static twins"
 
     def prepare(self) -> None:
-        self.programs: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
+        self.programs: dict[tuple[tuple[int, ...], ...], Any] = {}
+
+    @property
+    def capture_seconds(self) -> float:
+        return sum(program.report().capture_seconds for program in self.programs.values())
 
     def __call__(self, inputs: Inputs) -> list[Any]:
         import anyshape
 
         shapes = tuple(tuple(tensor.shape) for tensor in inputs.values())
         if shapes not in self.programs:
-            options = anyshape.Options(threads=self.threads)
+            options = anyshape.Options(threads=self.threads, cache=self.cache)
             self.programs[shapes] = anyshape.compile(self.module, kwargs=inputs, dynamic_shapes=None, options=options)
         return list(self.programs[shapes](**inputs))
 
@@ -113,6 +144,7 @@ class AnyshapeStatic(Anyshape):
 class OnnxRuntime(Engine):
     title = "ONNX Runtime"
     needs = ("onnxruntime", "onnx", "onnxscript")
+    imports = ("onnxruntime",)
     reads_onnx = True
 
     def load(self) -> None:
@@ -132,6 +164,7 @@ class OnnxRuntime(Engine):
 class OpenVino(Engine):
     title = "OpenVINO"
     needs = ("openvino", "onnx", "onnxscript")
+    imports = ("openvino",)
     reads_onnx = True
 
     def load(self) -> None:
@@ -141,6 +174,7 @@ class OpenVino(Engine):
         import openvino
 
         settings = {
+            "CACHE_DIR": str(self.cache),
             "INFERENCE_NUM_THREADS": self.threads,
             "PERFORMANCE_HINT": "LATENCY",
             # Its default on this kind of CPU is bf16, which answers another question.

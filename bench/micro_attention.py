@@ -102,7 +102,7 @@ def both(
         return torch.nn.functional.scaled_dot_product_attention(*heads, scale=0.125, enable_gqa=h != hk, **options)
 
     ours()
-    torch.testing.assert_close(out.transpose(1, 2), theirs(), rtol=0, atol=2e-6)
+    torch.testing.assert_close(out.transpose(1, 2), theirs(), rtol=0, atol=4e-6)
     return ours, theirs
 
 

@@ -1,10 +1,11 @@
 """Products of the layers of MiniLM, BERT and Llama: GFLOP/s of anyshape's packed kernel beside PyTorch and the FMA peak.
 
-    python bench/micro_products.py [--element f32|f64|bf16|f16|i8] [--threads 1] [--rows 1,8,128] [--models MiniLM,Llama] [--repeats 9]
+    python bench/micro_products.py [--element f32|…|f32xbf16] [--threads 1] [--rows 1,8,128] [--models MiniLM,Llama] [--repeats 9]
 
 All run alternately in one process; a row shows medians of both, and their ratio. `peak` is the share of the FMA rate that a loop of
 independent f32 FMAs reaches in the same run (f64: half of it; i8: four multiplications a lane, so up to 400%). Several weights of a
-shape are used in turn, so that small row counts read weights from memory or the last-level cache, as in a model.
+shape are used in turn, so that small row counts read weights from memory or the last-level cache, as in a model. Beside a
+product of f32 with 16-bit weights PyTorch multiplies by the same weights in f32.
 """
 
 from __future__ import annotations
@@ -45,14 +46,21 @@ SHAPES = {
 """(columns n, depth k)."""
 SYMBOLS = ("m", "n", "k")
 WEIGHT_BYTES = 24 << 20
-SUMS = {"i8": "i32"}
+SUMS = {"i8": "i32", "f32xbf16": "f32", "f32xf16": "f32"}
 TORCH = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i8": torch.int8}
+
+
+def _sides(element: str) -> tuple[str, str]:
+    """Element types of activations and weights."""
+    left, _, right = element.partition("x")
+    return left, right or left
 
 
 def _linear(element: str) -> tuple[ContractOp, KernelOp]:
     m, n, k = (Size.symbol(name) for name in SYMBOLS)
-    scalar, sum_scalar = BY_NAME[element].scalar, BY_NAME[SUMS.get(element, element)].scalar
-    types = [buffer(scalar, [m, k]), buffer(scalar, [(n + 63) // 64, k, 64]), buffer(sum_scalar, [m, n])]
+    lhs_scalar, rhs_scalar = (BY_NAME[name].scalar for name in _sides(element))
+    sum_scalar = BY_NAME[SUMS.get(element, element)].scalar
+    types = [buffer(lhs_scalar, [m, k]), buffer(rhs_scalar, [(n + 63) // 64, k, 64]), buffer(sum_scalar, [m, n])]
     kernel = KernelOp("linear", SYMBOLS, [*types, buffer(sum_scalar, [n])])
     lhs, rhs, out, bias = kernel.body.block.args
     op = ContractOp(lhs, rhs, out, [], (m, n, k), sum_scalar, packed=True)
@@ -154,12 +162,14 @@ def _random(shape: tuple[int, ...], element: str) -> torch.Tensor:
 def _measure(linear: Linear, m: int, n: int, k: int, repeats: int) -> tuple[float, float, float]:
     """(ours, PyTorch's, the peak's) GFLOP/s, medians."""
     element = linear.element
-    x = _random((m, k), element)
+    left, right = _sides(element)
+    x = _random((m, k), left)
     count = max(1, min(8, WEIGHT_BYTES // (x.itemsize * n * k)))
     bias = torch.randn(n).to(TORCH.get(SUMS.get(element, element), torch.int32))
-    weights = [_random((n, k), element) for _ in range(count)]
+    weights = [_random((n, k), right) for _ in range(count)]
     out = torch.empty((m, n), dtype=bias.dtype)
     launches = [linear.prepare(x, linear.pack(w), out, bias) for w in weights]
+    weights = [w.to(x.dtype) for w in weights]
 
     def ours() -> None:
         for launch in launches:
@@ -192,7 +202,7 @@ def _reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> tor
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--element", default="f32", choices=TORCH)
+    parser.add_argument("--element", default="f32", choices=(*TORCH, "f32xbf16", "f32xf16"))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rows", default="1,8,17,64,128,333,1024")
     parser.add_argument("--models", default="MiniLM,BERT,Llama")

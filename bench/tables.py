@@ -170,14 +170,24 @@ def _stream(stream: Results) -> Grid:
     rows = [
         (
             ENGINES[row["engine"]].title,
-            f"{row['first_s']:.1f}",
+            f"{row['empty']['seconds']:.1f}",
+            f"{row['filled']['seconds']:.1f}",
+            " + ".join(f"{row['empty'][part]:.1f}" for part in ("imports", "capture")),
             f"{row['warm_s']['median']:.2f}",
             _ratio(row["eager_ratio"]),
             f"{row['share']:.0%}",
         )
         for row in stream["rows"]
     ]
-    return Grid(title, ("engine", "first pass, cold", "warm", "against eager", "of the ceiling"), rows)
+    shares = stream["of_best_peer"]
+    if shares:
+        empty, filled, warm = (f"{shares[kind]:.2f}" for kind in ("empty", "filled", "warm"))
+        rows.append(("anyshape over the best peer", empty, filled, "", warm, "", ""))
+    header = (
+        "engine", "first pass, empty caches", "first pass, filled caches", "imports + capture, apart", "warm",
+        "against eager", "of the ceiling",
+    )  # fmt: skip
+    return Grid(title, header, rows)
 
 
 def _products(rows: Sequence[Results]) -> Grid:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -24,28 +26,50 @@ class Answer:
     arrays: list[np.ndarray[Any, Any]]
 
 
-class Worker:
-    """A process that holds one loaded engine and does what it is told over a pipe; idle, it sleeps in a read."""
+@dataclass(frozen=True)
+class FirstAnswer:
+    """Seconds from a loaded model to the first answer."""
 
-    def __init__(self, name: str, model: str, threads: int, onnx_file: Path) -> None:
+    imports: float
+    """Of the engine's own modules."""
+    capture: float
+    """Of the model as a graph, by its framework."""
+    rest: float
+    """Compilation, and the call."""
+
+    @property
+    def all(self) -> float:
+        return self.imports + self.capture + self.rest
+
+
+class Worker:
+    """A process that holds one loaded engine and does what it is told over a pipe; idle, it sleeps in a read.
+
+    Args:
+        cache: a folder for what the engine keeps between processes; None is an empty one.
+    """
+
+    def __init__(self, name: str, model: str, threads: int, onnx_file: Path, cache: Path | None = None) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, name, model, threads, onnx_file), daemon=True)
+        self._process = context.Process(
+            target=_serve, args=(theirs, name, model, threads, onnx_file, cache), daemon=True
+        )
         self.name = name
         self._process.start()
         theirs.close()
         self._receive()
 
-    def first_answer(self, shape: Shape) -> float:
-        """Seconds from a loaded model to the first answer, compilation included. Once a worker."""
+    def first_answer(self, shape: Shape) -> FirstAnswer:
+        """The first answer, compilation included. Once a worker."""
         return self._ask("first_answer", shape)
 
     def block(self, shape: Shape, warm_up: int, calls: int) -> list[float]:
         """Seconds of each of `calls` calls in a row, after `warm_up` that are not timed."""
         return self._ask("block", shape, warm_up, calls)
 
-    def stream(self, shapes: Sequence[Shape]) -> float:
-        """Seconds for requests of these shapes one after another."""
+    def stream(self, shapes: Sequence[Shape]) -> tuple[float, float]:
+        """Seconds for requests of these shapes one after another, and how many of them went into capturing the model again."""
         return self._ask("stream", list(shapes))
 
     def answer(self, shape: Shape) -> list[np.ndarray[Any, Any]]:
@@ -73,16 +97,17 @@ class Worker:
         return value
 
 
-def _serve(pipe: Connection, name: str, model: str, threads: int, onnx_file: Path) -> None:
+def _serve(pipe: Connection, name: str, model: str, threads: int, onnx_file: Path, cache: Path | None) -> None:
     """The worker's side: load, then one reply for each message until the pipe closes."""
     try:
         from bench.engines import ENGINES
 
-        session = _Session(ENGINES[name](MODELS[model], threads, onnx_file))
-        pipe.send(("value", None))
-        while True:
-            method, *arguments = pipe.recv()
-            pipe.send(("value", getattr(session, method)(*arguments)))
+        with tempfile.TemporaryDirectory() as empty:
+            session = _Session(ENGINES[name](MODELS[model], threads, onnx_file, cache or Path(empty)))
+            pipe.send(("value", None))
+            while True:
+                method, *arguments = pipe.recv()
+                pipe.send(("value", getattr(session, method)(*arguments)))
     except EOFError:
         return
     except Exception:
@@ -97,12 +122,17 @@ class _Session:
         self._inputs = engine.model.inputs
         engine.load()
 
-    def first_answer(self, shape: Shape) -> float:
+    def first_answer(self, shape: Shape) -> FirstAnswer:
         inputs = self._inputs(shape)
         start = time.perf_counter()
+        for module in self._engine.imports:
+            import_module(module)
+        imported = time.perf_counter()
         self._engine.prepare()
         self._engine(inputs)
-        return time.perf_counter() - start
+        seconds = time.perf_counter() - imported
+        capture = self._engine.capture_seconds
+        return FirstAnswer(imported - start, capture, seconds - capture)
 
     def block(self, shape: Shape, warm_up: int, calls: int) -> list[float]:
         inputs = self._inputs(shape)
@@ -110,9 +140,11 @@ class _Session:
             self._engine(inputs)
         return [self._timed(inputs) for _ in range(calls)]
 
-    def stream(self, shapes: Iterable[Shape]) -> float:
+    def stream(self, shapes: Iterable[Shape]) -> tuple[float, float]:
+        before = self._engine.capture_seconds
         requests = [self._inputs(shape) for shape in shapes]
-        return sum(self._timed(inputs) for inputs in requests)
+        seconds = sum(self._timed(inputs) for inputs in requests)
+        return seconds, self._engine.capture_seconds - before
 
     def answer(self, shape: Shape) -> Answer:
         return Answer([np.array(array) for array in self._engine(self._inputs(shape))])

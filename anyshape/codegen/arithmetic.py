@@ -33,9 +33,13 @@ class ArithmeticBuilder:
 
     Must be made and used inside an entered `ModuleBuilder`. Misuse (mixed element types, unknown predicates) raises
     `CodegenError` at once, rather than later in the verifier, so that the Python stack shows the culprit.
+
+    Args:
+        features: instruction-set extensions, under LLVM's names, that code may count on; others are left to LLVM.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, features: frozenset[str] = frozenset()) -> None:
+        self.features = features
         self.f16: Type = ir.F16Type.get()
         self.bf16: Type = ir.BF16Type.get()
         self.f32: Type = ir.F32Type.get()
@@ -79,6 +83,10 @@ class ArithmeticBuilder:
     def is_float(self, value: Value) -> bool:
         """True for floating-point scalars and vectors."""
         return is_float_type(value.type)
+
+    def intrinsic(self, name: str, result: Type, arguments: Sequence[Value]) -> Value:
+        """Call an LLVM intrinsic."""
+        return llvm.call_intrinsic(result, ir.StringAttr.get(name), list(arguments), [], [])
 
     # ---- constants -----------------------------------------------------------------------------------------------
 

@@ -9,13 +9,14 @@ allows fast-math, except `reduce`, whose order of additions is free.
 |---|---|
 | types | `f16 bf16 f32 f64 i1 i8 i16 i32 i64 ptr index`, `type(name)`, `vector_type`, `with_element` |
 | questions | `element_type`, `width`, `is_float` |
+| escape | `intrinsic` |
 | constants | `const`, `splat`, `lane_numbers`, `undefined` |
 | arithmetic | `add sub mul div rem neg fma minimum maximum sqrt absolute floor ceil trunc round_even copysign` |
 | integers | `and_ or_ xor not_ shl shr sar floordiv ceildiv`, `div rem` (with `signed`) |
 | choice | `cmp`, `select`, `is_nan` |
 | conversion | `convert` (any numeric to any), `bitcast` |
 | vectors | `broadcast reduce extract insert shuffle tail_mask full_mask` |
-| memory | `offset load store gather scatter prefetch alloca` |
+| memory | `offset address_number load store gather scatter prefetch fence alloca` |
 | control | `for_ if_ branch cond_branch at_end call call_pointer address_of function_address location` |
 """
 
@@ -33,6 +34,7 @@ from anyshape.codegen.mlir import (
     Reduction,
     Type,
     Value,
+    arith,
     byte_size,
     cf,
     element_of,
@@ -47,6 +49,8 @@ from anyshape.codegen.mlir import (
 from anyshape.support.errors import CodegenError
 
 _DYNAMIC_GEP_INDEX = -(2**31)
+_SEQUENTIALLY_CONSISTENT = 7
+"""An `AtomicOrdering` of MLIR's LLVM dialect."""
 
 
 class Builder(ArithmeticBuilder):
@@ -61,10 +65,8 @@ class Builder(ArithmeticBuilder):
     def reduce(self, kind: Reduction, x: Value, initial: Value | None = None) -> Value:
         """All lanes combined into a scalar, with `initial` if given; the order of float additions is free
         (`reassoc`)."""
-        flags = ir.Attribute.parse("#arith.fastmath<reassoc>") if is_float_type(x.type) else None
-        return vector.reduction(
-            element_of(x.type), ir.Attribute.parse(f"#vector.kind<{kind}>"), x, acc=initial, fastmath=flags
-        )
+        flags = arith.FastMathFlags.reassoc if is_float_type(x.type) else None
+        return vector.reduction(element_of(x.type), vector.CombiningKind[kind.upper()], x, acc=initial, fastmath=flags)
 
     def extract(self, x: Value, lane: int) -> Value:
         """One lane as a scalar."""
@@ -137,7 +139,7 @@ class Builder(ArithmeticBuilder):
         nontemporal: bool = False,
     ) -> None:
         """Store a scalar or vector at `pointer[index]` (elements of the value's type); lanes that are off stay
-        untouched."""
+        untouched. After `nontemporal` stores, which want their whole alignment, a function ends with a `fence`."""
         element = element_of(value.type)
         address = self.offset(pointer, element, index)
         alignment = byte_size(element) if alignment is None else alignment
@@ -167,6 +169,14 @@ class Builder(ArithmeticBuilder):
     ) -> None:
         """Ask for the cache line of `pointer[index]`; harmless past the end. Locality 3 is every level, 0 none."""
         llvm.intr_prefetch(self.offset(pointer, element, index), int(write), locality, 1)
+
+    def address_number(self, pointer: Value) -> Value:
+        """An address as an i64."""
+        return llvm.ptrtoint(self.i64, pointer)
+
+    def fence(self) -> None:
+        """All stores before it, non-temporal ones too, are seen before all that follow."""
+        llvm.fence(ir.Attribute.parse(f"{_SEQUENTIALLY_CONSISTENT} : i64"))
 
     def alloca(self, element: Type, count: int, *, alignment: int = 64) -> Value:
         """Stack memory for `count` elements; build it in a function's entry block, outside loops."""

@@ -35,7 +35,7 @@ def calibration_object(machine: Machine, target: Target) -> bytes:
         _emit_chains(module, "multiply_add", machine.f32_lanes)
         _emit_chains(module, "add", machine.f32_lanes)
         _emit_read(module, machine.f32_lanes)
-        _emit_exponentials(module, machine.f32_lanes)
+        _emit_exponentials(module, machine)
         _emit_spin(module)
         _emit_launch_often(module)
     return emit_object(optimise(lower_to_llvm(module.module), target), target)
@@ -75,8 +75,8 @@ def _emit_read(module: ModuleBuilder, lanes: int) -> None:
             b.store(word, out, number * lanes)
 
 
-def _emit_exponentials(module: ModuleBuilder, lanes: int) -> None:
-    b = Builder()
+def _emit_exponentials(module: ModuleBuilder, machine: Machine) -> None:
+    b, lanes = Builder(machine.features), machine.f32_lanes
     with module.function("exponentials", [b.i64, b.i64, b.ptr, b.ptr]) as f:
         count, passes, source, out = f.args
         with b.for_(0, passes), b.for_(0, count, lanes) as loop:

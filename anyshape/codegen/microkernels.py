@@ -4,8 +4,8 @@ It comes in parts, an object for each, so that a program links (and a first run 
 
 | part | defines | needs |
 |---|---|---|
-| `Part("contract", element)` | tiles, packing, block driver; element `f32 f64 bf16 f16 i8` | |
-| `Part("attend", element)` | softmax and the driver of attention; element `f32 f64` | `Part("contract", element)` |
+| `Part("contract", element)` | tiles, packing, block driver; element a key of `SUM_ELEMENTS` | |
+| `Part("attend", element)` | softmax, packing, driver of attention; element `f32 f64 bf16 f16` | the `contract` part of `attend_parts` |
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from functools import cache
 from typing import Literal
 
 from anyshape.codegen.attend.driver import emit_attend_driver
+from anyshape.codegen.attend.elements import ATTEND_ELEMENTS, Elements
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.contract.driver import declare_block_parts, emit_block_driver
 from anyshape.codegen.llvm import Target, emit_object, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
-from anyshape.codegen.tiles.shape import tile_shape
+from anyshape.codegen.tiles.shape import SUM_ELEMENTS, tile_shape
 from anyshape.support.machine import Machine
 
 
@@ -36,21 +37,28 @@ class Part:
 
 
 def parts_of(elements: Sequence[str]) -> tuple[Part, ...]:
-    """Every part for these element types."""
-    products = [Part("contract", element) for element in elements]
-    return (*products, *(Part("attend", element) for element in elements if element in ("f32", "f64")))
+    """Every part for these element types; attention where what it is computed in is among them."""
+    attended = [each for each in elements if each in ATTEND_ELEMENTS and SUM_ELEMENTS[each] in elements]
+    return (*(Part("contract", each) for each in elements), *(Part("attend", each) for each in attended))
+
+
+def attend_parts(element: str) -> tuple[Part, Part]:
+    """What an attention over that element type calls."""
+    return Part("contract", SUM_ELEMENTS[element]), Part("attend", element)
 
 
 def emit_microkernels(module: ModuleBuilder, machine: Machine, parts: Sequence[Part]) -> None:
     """Define the parts in an entered module; what they need of parts that are not among them is declared."""
+    declared = set(parts)
     for part in parts:
-        shape = tile_shape(part.element, machine)
         if part.kind == "contract":
-            emit_block_driver(module, shape)
+            emit_block_driver(module, tile_shape(part.element, machine))
             continue
-        if Part("contract", part.element) not in parts:
-            declare_block_parts(module, Builder(), shape)
-        emit_attend_driver(module, shape)
+        elements = Elements.of(part.element, machine)
+        if Part("contract", elements.shape.element) not in declared:
+            declare_block_parts(module, Builder(), elements.shape)
+            declared.add(Part("contract", elements.shape.element))
+        emit_attend_driver(module, elements)
 
 
 def part_code(target: Target, machine: Machine, part: Part) -> str:

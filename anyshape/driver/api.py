@@ -8,8 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from anyshape.driver.build import BuiltObjects, build_objects, load_program, write_objects
+from anyshape.codegen.llvm import host_target
+from anyshape.driver.build import build_objects, compile_objects, load_program, write_objects
+from anyshape.driver.machine import calibrated_machine
 from anyshape.driver.report import Report
+from anyshape.driver.stored import BuiltObjects, StoredProgram
 from anyshape.runtime import Program
 from anyshape.support.errors import ArgumentError
 from anyshape.support.options import Options
@@ -77,14 +80,14 @@ def compile(
 
     Args:
         module: a `torch.nn.Module` in inference mode; its weights become constants.
-        args, kwargs: an example call. With `dynamic_shapes="all"` sizes 0 and 1 in it are replaced where that works; what the
-            example fixed all the same is among the guards of the report.
+        args, kwargs: an example call. With `dynamic_shapes="all"` its sizes do not matter, as far as the model allows; what is
+            fixed is among the guards of the report.
         dynamic_shapes: `"all"`, None (every size static), or what `torch.export.export` takes.
         options: see `anyshape.Options`; by default from the environment.
         progress: called as stages begin, step and end.
 
     Raises:
-        ArgumentError: `args` is no tuple or list, `module` is no module.
+        ArgumentError: `args` is no tuple or list, `module` is no module, its `forward` takes other arguments than the example's.
         ExportError: PyTorch cannot capture the module, or a size cannot be made dynamic from this example.
         UnsupportedOps: ops that anyshape lacks, all of them, with their source lines.
     """
@@ -98,26 +101,50 @@ def compile(
     frontend = import_module("anyshape.frontends.torch")
     start = time.perf_counter()
     with trace.stage("import"):
-        imported = frontend.import_module(module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
-    trace.log("graph", lambda: str(imported.module))
-    trace.dump("graph", "mlir", lambda: str(imported.module))
-    built = build_objects(imported.module, [spec.name for spec in imported.inputs], imported.store, options, trace)
+        captured = frontend.capture_module(module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
+    built, adaptor = _build(frontend, captured, options, trace)
     with trace.stage("load"):
         program = load_program(built, options.threads or 0)
-    seconds = time.perf_counter() - start - imported.capture_seconds
-    report = _report_of(built, seconds, imported.capture_seconds, trace)
+    seconds = time.perf_counter() - start - captured.capture_seconds
+    report = _report_of(built, seconds, captured.capture_seconds, trace)
     trace.log("compile", trace.times_text)
     run = import_module("anyshape.runtime.torch_adaptor").run
-    return CompiledModule(imported.adaptor, built, program, report, run)
+    return CompiledModule(adaptor, built, program, report, run)
+
+
+def _build(frontend: Any, captured: Any, options: Options, trace: Trace) -> tuple[BuiltObjects, Any]:
+    """The program of a captured module and how calls map onto it: fetched by what its graph depends on, so that a warm process
+    builds no graph, or compiled."""
+    machine, target = calibrated_machine(options.cache), host_target()
+    place: StoredProgram | None = None
+    if options.cache is not None and options.dump is None and not trace.enabled("graph"):
+        with trace.stage("cache"):
+            text = captured.graph_text()
+            place = None if text is None else StoredProgram(machine, target, options, frontend.__name__, text)
+            found = place and place.get(captured.store, trace)
+        if found:
+            built, outputs = found
+            return built, captured.adaptor(frontend.decode_outputs(outputs))
+    given = frozenset(captured.store)  # what the front end adds is as much the program's as what folding makes
+    with trace.stage("import"):
+        imported = captured.import_graph()
+    trace.log("graph", lambda: str(imported.module))
+    trace.dump("graph", "mlir", lambda: str(imported.module))
+    names = [spec.name for spec in imported.inputs]
+    outputs = frontend.encode_outputs(imported.adaptor.outputs)
+    if place is None or outputs is None:
+        return build_objects(imported.module, names, imported.store, options, trace), imported.adaptor
+    built = compile_objects(imported.module, names, imported.store, options, trace, machine, target)
+    with trace.stage("cache"):
+        place.put(built, given, outputs)
+    return built, imported.adaptor
 
 
 def _report_of(built: BuiltObjects, seconds: float, capture_seconds: float, trace: Trace) -> Report:
     summary, constants = built.summary, built.constants
     return Report(
-        compiles=1,
         kernels=len(summary.launches),
         launches=sum(summary.launches.values()),
-        fallbacks=0,
         symbols=summary.symbols,
         guards=summary.guards,
         compile_seconds=seconds,
@@ -125,4 +152,6 @@ def _report_of(built: BuiltObjects, seconds: float, capture_seconds: float, trac
         stages={name: stage.seconds for name, stage in trace.stages.items()},
         kernel_launches=summary.launches,
         constant_bytes=sum(constants.bytes_of(entry) for entry in constants.entries),
+        packed_bytes=constants.packed_bytes,
+        copied_bytes=constants.copied_bytes,
     )

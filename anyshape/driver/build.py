@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -17,59 +15,32 @@ from anyshape.codegen.attend import attend_schedule, emit_attend
 from anyshape.codegen.contract import contract_schedule, emit_contract
 from anyshape.codegen.host import DESCRIPTOR, emit_program
 from anyshape.codegen.llvm import LoadedCode, Target, emit_assembly, emit_object, host_target, optimise
-from anyshape.codegen.microkernels import Part, part_object
+from anyshape.codegen.microkernels import Part, attend_parts, part_object
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import Claim, EmittedKernel, emit_kernel
 from anyshape.dialects.dhlo import ConstantStore, Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.dhlo.graph import facts_of, only_function
-from anyshape.dialects.dtypes import BY_NAME, dtype_of_numpy
 from anyshape.dialects.host import BindOp, GuardAxisOp, GuardOp, LaunchOp, ProgramOp
 from anyshape.dialects.host.verify import verify_program
 from anyshape.dialects.tile import AttendOp, ContractOp, KernelOp, buffer_of
 from anyshape.driver.cache import Cache, Entry, key_of
 from anyshape.driver.constants import ConstantTable
 from anyshape.driver.machine import calibrated_machine
+from anyshape.driver.packing import limit_copies, packable_weights
 from anyshape.driver.pipeline import run_graph_passes
+from anyshape.driver.stored import BuiltObjects, Stages, StoredProgram, Summary
 from anyshape.fusion import copy_shared_results, decide_fusion, outline_groups
-from anyshape.host import BuiltProgram, ConstantEntry, LaunchShape, build_program
-from anyshape.kernels import Launch, PackedOperand, Plan, PlanTable
+from anyshape.host import BuiltProgram, LaunchShape, build_program
+from anyshape.kernels import Launch, Plan, PlanTable
 from anyshape.kernels.loop_cost import loop_grain
 from anyshape.runtime import Program, runtime
 from anyshape.support.machine import Machine
 from anyshape.support.options import Options
 from anyshape.support.trace import Trace
+from anyshape.symbolic import describe_relation
 
-STAGE_LOGS = ("passes", "fusion", "kernels", "host", "guards", "mlir", "asm")
-"""Logs of what happens while a program is compiled, and so not when it comes from the cache."""
 CLAIMS: Mapping[type[Operation], Claim] = {ContractOp: emit_contract, AttendOp: emit_attend}
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a program is made of, in plain values: kernels launched (by name, with counts), sizes bound, guards."""
-
-    launches: Mapping[str, int]
-    symbols: Mapping[str, str]
-    guards: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Stages:
-    """The intermediate forms that a program was built from."""
-
-    program: ProgramOp
-    kernels: Mapping[str, KernelOp]
-
-
-@dataclass(frozen=True)
-class BuiltObjects:
-    """A compiled program before it is loaded. `stages` is None when it came from the cache."""
-
-    objects: Mapping[str, bytes]
-    constants: ConstantTable
-    summary: Summary
-    stages: Stages | None = None
 
 
 def build_objects(
@@ -77,24 +48,21 @@ def build_objects(
 ) -> BuiltObjects:
     """Compile the `@main` of a module of `dhlo` ops to object files, or fetch them from the cache; the module is consumed."""
     machine, target = calibrated_machine(options.cache), host_target()
-    if options.cache is None:
-        return _compile(module, names, store, options, trace, machine, target)
+    if options.cache is None or store.live:  # recipes are ops of this process
+        return compile_objects(module, names, store, options, trace, machine, target)
     with trace.stage("cache"):
-        cache = Cache(options.cache)
-        key = key_of("program", target, machine, options.precision, json.dumps(list(names)), str(module))
-        entry = cache.get(key)
-    if entry is not None:
-        for name in STAGE_LOGS:
-            trace.log(name, lambda: "the program came from the cache; with ANYSHAPE_CACHE=off it is compiled and shown")
-        return _from_entry(entry, store)
+        place = StoredProgram(machine, target, options, "dhlo", json.dumps(list(names)), str(module))
+        found = place.get(store, trace)
+    if found is not None:
+        return found[0]
     given = frozenset(store)
-    built = _compile(module, names, store, options, trace, machine, target)
+    built = compile_objects(module, names, store, options, trace, machine, target)
     with trace.stage("cache"):
-        cache.put(key, _to_entry(built, given))
+        place.put(built, given)
     return built
 
 
-def _compile(
+def compile_objects(
     module: ModuleOp,
     names: Sequence[str],
     store: ConstantStore,
@@ -103,6 +71,8 @@ def _compile(
     machine: Machine,
     target: Target,
 ) -> BuiltObjects:
+    """Compile the `@main` of a module of `dhlo` ops to object files for a machine; the module is consumed."""
+    limit_copies(only_function(module), store, options)
     run_graph_passes(module, store, trace, options)
     func = only_function(module)
     with trace.stage("fuse"):
@@ -112,7 +82,7 @@ def _compile(
         copy_shared_results(func)
     trace.dump("fused", "mlir", lambda: str(module))
     with trace.stage("plan"):
-        table, launches = plan_kernels(func)
+        table, launches = plan_kernels(func, packable_weights(func, store, options))
         kernels = {plan.kernel.sym_name.data: plan.kernel for plan in table.plans.values()}
     trace.log("kernels", lambda: "\n".join(str(kernel) for kernel in kernels.values()))
     trace.dump("kernels", "mlir", lambda: "\n".join(str(kernel) for kernel in kernels.values()))
@@ -149,34 +119,7 @@ def _microkernels(target: Target, machine: Machine, part: Part, options: Options
     if entry is None:
         entry = Entry({}, {"microkernels": part_object(target, machine, part)})
         cache.put(key, entry)
-    return entry.blobs["microkernels"]
-
-
-def _to_entry(built: BuiltObjects, given: frozenset[str]) -> Entry:
-    """The cache's form of a program: everything but the weights that the model brings (`given`)."""
-    summary, constants = built.summary, built.constants
-    made = {entry.weight: constants.store[entry.weight] for entry in constants.entries if entry.weight not in given}
-    head = {
-        "launches": dict(summary.launches),
-        "symbols": dict(summary.symbols),
-        "guards": list(summary.guards),
-        "constants": [[entry.weight, entry.packed and asdict(entry.packed)] for entry in constants.entries],
-        "objects": list(built.objects),
-        "weights": {name: [dtype_of_numpy(array.dtype).name, list(array.shape)] for name, array in made.items()},
-    }
-    return Entry(head, {**built.objects, **{name: array.tobytes() for name, array in made.items()}})
-
-
-def _from_entry(entry: Entry, store: ConstantStore) -> BuiltObjects:
-    head = entry.head
-    for name, (dtype, shape) in head["weights"].items():
-        store.add(np.frombuffer(entry.blobs[name], BY_NAME[dtype].numpy).reshape(shape))
-    constants = tuple(
-        ConstantEntry(weight, None if packed is None else PackedOperand(**packed))
-        for weight, packed in head["constants"]
-    )
-    summary = Summary(head["launches"], head["symbols"], tuple(head["guards"]))
-    return BuiltObjects({name: entry.blobs[name] for name in head["objects"]}, ConstantTable(constants, store), summary)
+    return bytes(entry.blobs["microkernels"])
 
 
 def symbols_of(program: ProgramOp) -> dict[str, str]:
@@ -194,20 +137,21 @@ def guards_of(program: ProgramOp) -> list[str]:
     found: list[str] = []
     for op in program.body.block.ops:
         if isinstance(op, GuardOp):
-            found.append(str(op.relation.data))
+            found.append(describe_relation(op.relation.data))
         elif isinstance(op, GuardAxisOp):
             found.append(f"{op.message.data.split(':')[0]} is {op.size.data[0]}")
     return found
 
 
-def plan_kernels(func: FuncOp) -> tuple[PlanTable, dict[FusionOp, Launch]]:
-    """A plan for every fusion of `func`, equal ones shared."""
+def plan_kernels(func: FuncOp, packable: Collection[str]) -> tuple[PlanTable, dict[FusionOp, Launch]]:
+    """A plan for every fusion of `func`, equal ones shared; products take the weights in `packable` packed."""
     table = PlanTable()
     launches: dict[FusionOp, Launch] = {}
     for op in func.body.block.ops:
         if isinstance(op, FusionOp):
-            constant = frozenset(i for i, value in enumerate(op.inputs) if isinstance(value.owner, Weight))
-            launches[op] = table.launch_of(op, constant)
+            weights = {i: value.owner for i, value in enumerate(op.inputs) if isinstance(value.owner, Weight)}
+            packed = frozenset(i for i, weight in weights.items() if weight.attribute("name") in packable)
+            launches[op] = table.launch_of(op, packed)
     return table, launches
 
 
@@ -254,10 +198,9 @@ def _parts(kernels: Iterable[KernelOp]) -> list[Part]:
     for kernel in kernels:
         outermost = kernel.body.block.last_op
         if isinstance(outermost, ContractOp):
-            found.add(Part("contract", str(buffer_of(outermost.lhs).element_type)))
+            found.add(Part("contract", outermost.factors))
         elif isinstance(outermost, AttendOp):
-            element = str(buffer_of(outermost.query).element_type)
-            found |= {Part("contract", element), Part("attend", element)}
+            found.update(attend_parts(str(buffer_of(outermost.query).element_type)))
     return sorted(found)
 
 

@@ -25,11 +25,14 @@ from anyshape.codegen.llvm import Target
 from anyshape.driver.private_folder import PrivateFolder
 from anyshape.support.machine import Machine
 
-MAGIC = b"anyshape-cache-1\n"
+MAGIC = b"anyshape-cache-2\n"
 LIMIT_BYTES = 2 << 30
 """Total size from which the entries that were not used for longest are evicted."""
 _SUFFIX = ".entry"
 _DIGEST_BYTES = 32
+_ALIGNMENT = 16
+"""Every blob begins at a multiple of this many bytes of the file, so that arrays can be read where they lie."""
+_BODY = len(MAGIC) + _DIGEST_BYTES
 
 
 class CacheWarning(UserWarning):
@@ -41,31 +44,35 @@ class Entry:
     """A head of plain JSON values, and named blobs."""
 
     head: Mapping[str, Any]
-    blobs: Mapping[str, bytes]
+    blobs: Mapping[str, bytes | memoryview]
 
     def encode(self) -> bytes:
-        """MAGIC, digest of the rest, length of the head, head, blobs in the head's order."""
+        """MAGIC, digest of the rest, length of the head, head, blobs in the head's order; zeros before what is aligned."""
         layout = {name: len(data) for name, data in self.blobs.items()}
         head = json.dumps({"head": self.head, "blobs": layout}).encode()
-        body = len(head).to_bytes(8, "little") + head + b"".join(self.blobs.values())
+        parts: list[bytes | memoryview] = [len(head).to_bytes(8, "little"), head]
+        end = _BODY + 8 + len(head)
+        for data in self.blobs.values():
+            parts += [bytes(-end % _ALIGNMENT), data]
+            end += -end % _ALIGNMENT + len(data)
+        body = b"".join(parts)
         return MAGIC + hashlib.sha256(body).digest() + body
 
     @classmethod
     def decode(cls, data: bytes) -> Entry:
         """Raises ValueError when the bytes are not an entry, or not the bytes that were written."""
-        start = len(MAGIC) + _DIGEST_BYTES
-        if data[: len(MAGIC)] != MAGIC or len(data) < start + 8:
+        if data[: len(MAGIC)] != MAGIC or len(data) < _BODY + 8:
             raise ValueError("not a cache entry")
-        body = memoryview(data)[start:]
-        if hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
+        content = memoryview(data)
+        if hashlib.sha256(content[_BODY:]).digest() != data[len(MAGIC) : _BODY]:
             raise ValueError("contents do not match their digest")
-        length = int.from_bytes(body[:8], "little")
-        head: Any = json.loads(bytes(body[8 : 8 + length]))
-        blobs: dict[str, bytes] = {}
-        offset = 8 + length
+        end = _BODY + 8 + int.from_bytes(content[_BODY : _BODY + 8], "little")
+        head: Any = json.loads(bytes(content[_BODY + 8 : end]))
+        blobs: dict[str, memoryview] = {}
         for name, size in head["blobs"].items():
-            blobs[name] = bytes(body[offset : offset + size])
-            offset += size
+            begin = end + -end % _ALIGNMENT
+            end = begin + size
+            blobs[name] = content[begin:end]
         return cls(head["head"], blobs)
 
 

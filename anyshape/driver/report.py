@@ -15,10 +15,8 @@ class Report:
     """Figures of one compiled program.
 
     Attributes:
-        compiles: compilations so far; it stays 1 whatever sizes arrive, since nothing is compiled in a call.
         kernels: distinct kernels.
         launches: kernel launches of one call.
-        fallbacks: ops left to the framework; 0, since an op that we lack is an error.
         symbols: size symbols, each with the argument and axis that binds it.
         guards: conditions on sizes.
         compile_seconds: from PyTorch's captured graph to loaded machine code, seconds.
@@ -26,12 +24,12 @@ class Report:
         stages: seconds of each stage.
         kernel_launches: launches of each kernel in one call.
         constant_bytes: bytes of the constant table, packed weights included.
+        packed_bytes: bytes of the weights that are kept packed for products.
+        copied_bytes: bytes of the weights and constants that are kept unpacked in memory of the program.
     """
 
-    compiles: int
     kernels: int
     launches: int
-    fallbacks: int
     symbols: Mapping[str, str]
     guards: tuple[str, ...]
     compile_seconds: float
@@ -39,15 +37,19 @@ class Report:
     stages: Mapping[str, float] = field(default_factory=dict[str, float])
     kernel_launches: Mapping[str, int] = field(default_factory=dict[str, int])
     constant_bytes: int = 0
+    packed_bytes: int = 0
+    copied_bytes: int = 0
 
     def __str__(self) -> str:
         table = Table(title="anyshape report", show_header=False, title_justify="left")
         table.add_column(style="bold")
         table.add_column()
-        table.add_row("compilations", str(self.compiles))
         table.add_row("kernels", f"{self.kernels} distinct, {self.launches} launches a call")
-        table.add_row("fallbacks", str(self.fallbacks))
-        table.add_row("constants", f"{self.constant_bytes / 2**20:.1f} MiB")
+        kept = ", ".join(
+            f"{size / 2**20:.1f} MiB {what}"
+            for what, size in (("packed", self.packed_bytes), ("copied", self.copied_bytes))
+        )
+        table.add_row("constants", f"{self.constant_bytes / 2**20:.1f} MiB: {kept}")
         table.add_row("sizes", "\n".join(f"{symbol}: {axis}" for symbol, axis in self.symbols.items()) or "all static")
         table.add_row("guards", "\n".join(self.guards) or "none")
         table.add_row("compile", f"{self.compile_seconds:.2f} s, after {self.capture_seconds:.2f} s of capture")

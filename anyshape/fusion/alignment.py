@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from xdsl.ir import Operation
 
-from anyshape.dialects.dhlo import BroadcastInDim, Reduce, Slice, Transpose
+from anyshape.dialects.dhlo import BroadcastInDim, Reduce, Scan, Slice, Transpose
 from anyshape.fusion.roles import domain_of, is_elementwise, is_unit_reshape, real_axes, repeats
 from anyshape.fusion.space import Space, space_of
 from anyshape.symbolic import Size
@@ -37,7 +37,7 @@ def routes_of(
 def step_of(user: Operation, operand: int) -> Hashable:
     """What tells the point at which `user` reads an operand from its own point; None where it is the same, or a prefix."""
     match user:
-        case Reduce():
+        case Reduce() | Scan():
             return None
         case _ if is_elementwise(user) or is_unit_reshape(user) or broadcasts_rows(user):
             return None

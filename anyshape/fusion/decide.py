@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from anyshape.dialects.dhlo import BroadcastInDim, Constant, DotGeneral, Iota, Reduce, Reshape, SizeOf, Transpose
+from anyshape.dialects.dhlo import BroadcastInDim, Constant, DotGeneral, Iota, Reduce, Reshape, Scan, SizeOf, Transpose
 from anyshape.fusion.alignment import HERE, broadcasts_rows, keeps_rows, routes_of, spread_axes, why_not_aligned
 from anyshape.fusion.groups import Decision, Edge, Group, reaches, users_of_op
 from anyshape.fusion.horizontal import merge_independent
@@ -29,7 +29,7 @@ from anyshape.fusion.roles import (
     repeats,
     role_of,
 )
-from anyshape.fusion.space import space_of
+from anyshape.fusion.space import scanned_space, space_of
 
 CHEAP = 2
 """An op up to this cost may be computed again for every element that a broadcast makes of it."""
@@ -109,6 +109,9 @@ def _join(op: Operation, group: Group, decision: Decision) -> None:
         case Role.REDUCE:
             assert isinstance(op, Reduce)
             group.space = space_of(op)
+        case Role.SCAN:
+            assert isinstance(op, Scan)
+            group.scanned = scanned_space(op)
         case Role.CONTRACT | Role.ATTEND:
             group.anchor = op
         case _:
@@ -143,6 +146,9 @@ def _why_not_member(op: Operation, group: Group) -> str | None:
         case Role.REDUCE:
             assert isinstance(op, Reduce)
             return _why_not_reduce(op, group)
+        case Role.SCAN:
+            assert isinstance(op, Scan)
+            return _why_not_scan(op, group, inside)
         case Role.CONTRACT:
             return _why_not_contract(op, group, inside)
         case _:
@@ -198,7 +204,7 @@ def _why_not_factor(op: Operation, anchor: Operation, group: Group) -> str | Non
 
 def _why_not_reduce(op: Reduce, group: Group) -> str | None:
     space = space_of(op)
-    if group.anchor is not None:
+    if group.anchor is not None or group.scanned is not None:
         return f"a reduction cannot be part of a {group.kind} kernel"
     if group.space is not None:
         return (
@@ -209,6 +215,20 @@ def _why_not_reduce(op: Reduce, group: Group) -> str | None:
     if group.domain == space.domain and not space.innermost:
         return "its axis is not innermost, so every row would need the whole tensor first"
     return why_not_aligned(op, group.ops)
+
+
+def _why_not_scan(op: Scan, group: Group, inside: Sequence[Operation]) -> str | None:
+    """A scan is met at the points of the group themselves, in the order of its axis."""
+    space = scanned_space(op)
+    if group.kind not in ("loop", "scan"):
+        return f"a scan cannot be part of a {group.kind} kernel"
+    if group.scanned not in (None, space):
+        return "the kernel already scans along another axis"
+    if group.domain != space.domain:
+        return "its consumer runs over other points"
+    if routes_of(op, inside, group.routes) != frozenset([HERE]):
+        return "its consumer reads it at other points than its own"
+    return None
 
 
 def _why_not_contract(op: Operation, group: Group, inside: Sequence[Operation]) -> str | None:

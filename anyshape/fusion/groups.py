@@ -23,6 +23,8 @@ class Group:
     inputs: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values that its ops read and none of them computes."""
     space: Space | None = None
+    scanned: Space | None = None
+    """What its scans share: they walk along one axis of the group's points."""
     anchor: Operation | None = None
     amplified: set[Operation] = field(default_factory=set[Operation])
     """Ops that are computed again for elements of a broadcast."""
@@ -35,6 +37,8 @@ class Group:
     def kind(self) -> str:
         if self.anchor is not None:
             return "contract" if role_of(self.anchor) is Role.CONTRACT else "attend"
+        if self.scanned is not None:
+            return "scan"
         return "loop" if self.space is None else "reduce"
 
 

@@ -26,7 +26,7 @@ def merge_independent(decision: Decision) -> None:
     for group in reversed(list(decision.groups)):  # from arguments to results: merged kernels make their readers alike
         if group.anchor is not None:
             continue
-        candidates = alike.setdefault((group.kind, group.domain, group.space), [])
+        candidates = alike.setdefault((group.kind, group.domain, group.space, group.scanned), [])
         home = next((each for each in reversed(candidates[-LOOK_BACK:]) if _may_merge(each, group, decision)), None)
         if home is None:
             candidates.append(group)

@@ -17,6 +17,7 @@ from anyshape.dialects.dhlo import (
     Iota,
     Reduce,
     Reshape,
+    Scan,
     SizeOf,
     Slice,
     Transpose,
@@ -33,6 +34,7 @@ class Role(Enum):
     VIEW = "the same memory under other sizes"
     POINT = "computed at any point from operands at points"
     REDUCE = "reduction"
+    SCAN = "scan"
     CONTRACT = "product"
     ATTEND = "attention"
 
@@ -46,6 +48,8 @@ def role_of(op: Operation) -> Role:
             return Role.POINT if op.only_ones_differ else Role.VIEW
         case Reduce():
             return Role.REDUCE if reduced_axes(op) else Role.POINT
+        case Scan():
+            return Role.SCAN if is_scan(op) else Role.POINT
         case DotGeneral():
             return Role.CONTRACT
         case Attention():
@@ -67,6 +71,11 @@ def reduced_axes(op: Reduce) -> tuple[int, ...]:
     return tuple(axis for axis in op.attribute("axes") if sizes[axis] != Size.const(1))
 
 
+def is_scan(op: Scan) -> bool:
+    """Whether a scan walks along its axis: one of size 1 has one element, which is the result."""
+    return op.operand_sizes()[op.axis] != Size.const(1)
+
+
 def cost_of(op: Operation) -> int:
     """Operations for one element of the result, operands not counted; a load is about 1."""
     match op:
@@ -78,6 +87,8 @@ def cost_of(op: Operation) -> int:
             return 4
         case Reduce():
             return 1000 if reduced_axes(op) else 0
+        case Scan():
+            return 1000 if is_scan(op) else 0
         case DotGeneral() | Attention():
             return 1000
         case _:

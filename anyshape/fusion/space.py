@@ -1,10 +1,10 @@
-"""The space of a reduction: the points that it visits, and those that stay."""
+"""The space of a reduction or scan: the points that it visits, and those that stay."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anyshape.dialects.dhlo import Reduce
+from anyshape.dialects.dhlo import Reduce, Scan
 from anyshape.dialects.sizes import without_ones
 from anyshape.fusion.roles import real_axes
 from anyshape.symbolic import Size
@@ -40,3 +40,8 @@ def space_of(op: Reduce) -> Space:
     return Space(
         without_ones(op.operand_sizes()), tuple(position for position, axis in enumerate(real) if axis in gone)
     )
+
+
+def scanned_space(op: Scan) -> Space:
+    """The space of one scan, its axis the only one that goes, axes of size 1 left out."""
+    return Space(without_ones(op.operand_sizes()), (real_axes(op.operand_sizes()).index(op.axis),))

@@ -22,7 +22,7 @@ from anyshape.dialects.tile import BufferType, buffer, buffer_of
 from anyshape.fusion import viewed
 from anyshape.kernels import Launch, PackedOperand
 from anyshape.support.errors import ExportError
-from anyshape.symbolic import Relation, Size
+from anyshape.symbolic import Relation, Size, describe_relation
 
 SHOWN = 4
 """Values that the message of a guard can show (`ral_fail` takes four)."""
@@ -49,7 +49,7 @@ class ConstantEntry:
         if self.packed is None:
             return self.weight
         p = self.packed
-        return f"{self.weight}:panels[{p.k},{p.n},{p.k_stride},{p.n_stride}]"
+        return f"{self.weight}:panels[{p.k},{p.n},{p.k_stride},{p.n_stride},{p.factors}]"
 
 
 @dataclass
@@ -138,10 +138,10 @@ class _Builder:
         later: list[tuple[SSAValue, str, int, Size]] = []
         for name, value, argument in zip(self.names, self.graph.args, self.block.args, strict=True):
             for axis, size in enumerate(sizes_of(value.type)):
-                atom = size.as_atom()
-                if atom is not None and atom.kind == "symbol" and atom.name not in self.bound:
-                    self.bound[atom.name] = (name, axis)
-                    self._append(host.BindOp(atom.name, argument, axis))
+                symbol = size.as_symbol()
+                if symbol is not None and symbol not in self.bound:
+                    self.bound[symbol] = (name, axis)
+                    self._append(host.BindOp(symbol, argument, axis))
                 else:
                     later.append((argument, name, axis, size))
         for argument, name, axis, size in later:
@@ -164,8 +164,11 @@ class _Builder:
         return f"argument {name}, axis {axis}: got size %lld, expected %lld ({self._explain(size)})"
 
     def _explain(self, size: Size) -> str:
-        where = [f"{s} is axis {self.bound[s][1]} of {self.bound[s][0]}" for s in sorted(size.symbols)]
-        return f"{size}, where " + ", ".join(where)
+        return f"{size}, where {self._axes(sorted(size.symbols))}"
+
+    def _axes(self, symbols: Sequence[str]) -> str:
+        """Where each symbol is bound: `d0 is axis 0 of args[0]`."""
+        return ", ".join(f"{s} is axis {self.bound[s][1]} of {self.bound[s][0]}" for s in symbols)
 
     def _guard(self, relations: Sequence[Relation]) -> None:
         for relation in relations:
@@ -180,9 +183,7 @@ class _Builder:
                 )
             shown = symbols[:SHOWN]
             got = ", ".join(f"argument {self.bound[s][0]}, axis {self.bound[s][1]}: got size %lld" for s in shown)
-            message = f"{got}; allowed is only {relation}, where " + ", ".join(
-                f"{s} is that of {self.bound[s][0]} axis {self.bound[s][1]}" for s in symbols
-            )
+            message = f"{got}; allowed only if {describe_relation(relation)}, where {self._axes(symbols)}"
             self._append(host.GuardOp(relation, message, [Size.symbol(symbol) for symbol in shown]))
 
     # -- buffers --------------------------------------------------------------------------------------------------

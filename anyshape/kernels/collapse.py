@@ -24,6 +24,7 @@ from anyshape.dialects.dhlo import (
     Pad,
     Reduce,
     Reshape,
+    Scan,
     Slice,
     Transpose,
 )
@@ -119,6 +120,10 @@ def _relate(op: Operation, axes: _Axes) -> None:
                 axes.same((op.operands[0], source), (op.result, axis))
         case Chunk():
             _relate_chunk(op, axes)
+        case Scan():
+            axes.pinned.add((op.result, op.axis))
+            for axis in range(len(op.result_sizes)):
+                axes.same((op.operands[0], axis), (op.result, axis))
         case Reshape() if op.only_ones_differ:
             real = [
                 [a for a, size in enumerate(sizes) if size != ONE] for sizes in (op.operand_sizes(), op.result_sizes)
@@ -296,7 +301,7 @@ def _rebuilt(op: Operation, operands: list[SSAValue], runs: Runs) -> Operation:
         case Iota():
             changed["sizes"] = _collapsed_sizes(op.result, runs)
             changed["axis"] = _kept_position(op.result, op.attribute("axis"), runs)
-        case Concatenate():
+        case Concatenate() | Scan():
             changed["axis"] = _kept_position(op.result, op.attribute("axis"), runs)
         case Pad():
             for key in ("low", "high"):  # merged axes have no padding

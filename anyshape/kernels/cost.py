@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from anyshape.dialects.sizes import numel
 from anyshape.dialects.tile import AttendOp, ContractOp
-from anyshape.kernels.schedule import product
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size, SizeLike, size_max, size_min
 
@@ -80,7 +80,7 @@ class ProductWork:
     Args:
         batch, rows, columns, depth: its sizes.
         blocks: row blocks, each of which reads all panels of the right-hand side.
-        element_bytes: of the factors, in memory.
+        element_bytes: of the left-hand and the right-hand side, in memory.
         sum_bytes: of the sums.
         speed: multiply-adds in the time of one f32 multiply-add.
         packed: whether the right-hand side comes in panels; otherwise each task packs its own.
@@ -91,19 +91,17 @@ class ProductWork:
     columns: Size
     depth: Size
     blocks: Size
-    element_bytes: int = 4
+    element_bytes: tuple[int, int] = (4, 4)
     sum_bytes: int = 4
     speed: float = 1.0
     packed: bool = True
 
     @staticmethod
-    def of(op: ContractOp, blocks: Size, element_bytes: int, sum_bytes: int, speed: float) -> ProductWork:
+    def of(op: ContractOp, blocks: Size, element_bytes: tuple[int, int], sum_bytes: int, speed: float) -> ProductWork:
         """The work of a `tile.contract`."""
         rows, columns, depth = op.extents.data
         packed = op.packed is not None
-        return ProductWork(
-            product(op.batch.data), rows, columns, depth, blocks, element_bytes, sum_bytes, speed, packed
-        )
+        return ProductWork(numel(op.batch.data), rows, columns, depth, blocks, element_bytes, sum_bytes, speed, packed)
 
     @property
     def task(self) -> ProductWork:
@@ -123,10 +121,11 @@ def product_time(work: ProductWork, machine: Machine, *, footprint: int | None =
     panels = (work.columns + (_PANEL - 1)) // _PANEL
     steps = work.batch * panels * work.depth
     multiply = operation_ticks(work.rows * steps, 2 * _PANEL / (machine.rates.fma * work.speed), scale=1)
-    panel_bytes = steps * (_PANEL * work.element_bytes)
+    lhs_bytes, rhs_bytes = work.element_bytes
+    panel_bytes = steps * (_PANEL * rhs_bytes)
     passes = work.blocks * (1 if work.packed else _PACKING)
     read = transfer_time(panel_bytes * passes, panel_bytes if footprint is None else footprint, machine)
-    row_bytes = work.batch * work.rows * (work.depth * work.element_bytes + work.columns * work.sum_bytes)
+    row_bytes = work.batch * work.rows * (work.depth * lhs_bytes + work.columns * work.sum_bytes)
     read += transfer_time(row_bytes, row_bytes if footprint is None else footprint, machine)
     return size_max(multiply, read)
 
@@ -137,7 +136,8 @@ class AttentionWork:
 
     Args:
         batch, heads, key_heads, queries, keys, head, value_head: its sizes.
-        element_bytes: 4 or 8.
+        element_bytes: of keys and values in memory.
+        sum_bytes: 4 or 8, of what all is computed in.
         direct_queries: up to so many queries read keys and values as they lie; more have them packed first.
     """
 
@@ -149,12 +149,15 @@ class AttentionWork:
     head: Size
     value_head: Size
     element_bytes: int = 4
+    sum_bytes: int = 4
     direct_queries: int = 0
 
     @staticmethod
-    def of(op: AttendOp, element_bytes: int, direct_queries: int) -> AttentionWork:
+    def of(op: AttendOp, element_bytes: int, sum_bytes: int, direct_queries: int) -> AttentionWork:
         """The work of a `tile.attend`."""
-        return AttentionWork(*op.extents.data, element_bytes=element_bytes, direct_queries=direct_queries)
+        return AttentionWork(
+            *op.extents.data, element_bytes=element_bytes, sum_bytes=sum_bytes, direct_queries=direct_queries
+        )
 
     def task(self, rows: int) -> AttentionWork:
         """One block of up to that many queries of one head; it reads all keys."""
@@ -168,7 +171,7 @@ def attention_time(work: AttentionWork, machine: Machine, *, footprint: int | No
     Args:
         footprint: bytes whose level keys and values are taken to lie in; by default they lie where they fit.
     """
-    rates, slower = machine.rates, work.element_bytes // 4
+    rates, slower = machine.rates, work.sum_bytes // 4
     scores = work.batch * work.heads * work.queries * work.keys
     widths = work.head + work.value_head
     padded = work.batch * work.heads * work.queries * ((work.keys + (_PANEL - 1)) // _PANEL)

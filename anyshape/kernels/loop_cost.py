@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import FixedBitwidthType, IndexType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from anyshape.dialects.tile import KernelOp, LanesOp, LoadOp, ParallelOp, StoreOp
+from anyshape.dialects.tile import KernelOp, LanesOp, LoadOp, ParallelOp, PrefixOp, StoreOp
 from anyshape.dialects.tile.ops import AxisOp, DotOp, buffer_of
 from anyshape.kernels.cost import TICKS, grain_of, transfer_time
 from anyshape.kernels.schedule import product
@@ -167,6 +167,8 @@ class _Walk:
                     total += (self.block(op.body.block, elements * op.size) + self._simple(1)).times(op.size)
                 case LoadOp() | StoreOp():
                     total += self._access(op, elements)
+                case PrefixOp() if block.args and block.args[0] is self._lane:
+                    total += self._simple(_FOLD * (self.lanes.bit_length() - 1) + _FOLD)
                 case _:
                     total += self._operation(op)
         return total

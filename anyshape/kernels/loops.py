@@ -45,7 +45,7 @@ class Shape:
 def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int]) -> tuple[KernelOp, Size]:
     """The kernel, and the number of points that a launch divides."""
     collapsed = collapse(group.block)
-    sites = _carried(sites, group.block, collapsed.block)
+    sites = carried_sites(sites, group.block, collapsed.block)
     kernel, points = open_kernel(collapsed, name, group.names, sites)
     shape = _shape_of(collapsed)
     outputs = list(zip(collapsed.results, kernel.body.block.args[len(collapsed.block.args) :], strict=True))
@@ -77,7 +77,8 @@ def open_kernel(
     return kernel, PlanPoints(dict(zip(collapsed.block.args, inputs, strict=True)), sites)
 
 
-def _carried(sites: Mapping[Operation, int], old: Block, new: Block) -> dict[Operation, int]:
+def carried_sites(sites: Mapping[Operation, int], old: Block, new: Block) -> dict[Operation, int]:
+    """The error sites of the ops of a block, for the copies of them in a collapsed one."""
     return {copy: sites[op] for op, copy in zip(old.ops, new.ops, strict=True) if op in sites}
 
 

@@ -15,6 +15,7 @@ from anyshape.kernels.attention import plan_attention
 from anyshape.kernels.canonical import CanonicalGroup, canonicalise
 from anyshape.kernels.loops import plan_loops
 from anyshape.kernels.products import PackedOperand, has_product_kernel, plan_product
+from anyshape.kernels.scans import plan_scans
 from anyshape.symbolic import Size
 
 
@@ -80,6 +81,9 @@ def plan_group(
         case "attend":
             kernel, inputs, offsets = plan_attention(group, name)
             return Plan(kernel, inputs, offsets=offsets)
+        case "scan":
+            kernel, extent = plan_scans(group, name, sites)
+            return Plan(kernel, tuple(range(len(group.block.args))), extent=extent)
         case _:
             kernel, extent = plan_loops(group, name, sites)
             return Plan(kernel, tuple(range(len(group.block.args))), extent=extent)

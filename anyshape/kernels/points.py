@@ -16,11 +16,22 @@ from xdsl.builder import Builder
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from anyshape.dialects.dhlo import DhloOp, DotGeneral, Reduce
+from anyshape.dialects.dhlo import DhloOp, DotGeneral, Reduce, Scan
 from anyshape.dialects.scalars import Scalars
 from anyshape.dialects.sizes import dtype_of, sizes_of
-from anyshape.dialects.tile import CheckOp, DotOp, LanesOp, LoadOp, LoopOp, ScratchOp, SizeOp, StoreOp, YieldOp
-from anyshape.fusion.roles import is_elementwise, real_axes, reduced_axes
+from anyshape.dialects.tile import (
+    CheckOp,
+    DotOp,
+    LanesOp,
+    LoadOp,
+    LoopOp,
+    PrefixOp,
+    ScratchOp,
+    SizeOp,
+    StoreOp,
+    YieldOp,
+)
+from anyshape.fusion.roles import is_elementwise, is_scan, real_axes, reduced_axes
 from anyshape.symbolic import Size, SizeLike
 
 At = tuple[SSAValue, ...]
@@ -178,6 +189,8 @@ class PlanPoints:
             return self._reduced(owner, at)
         if isinstance(owner, DotGeneral):
             return self._dotted(owner, at)
+        if isinstance(owner, Scan):
+            return self._scanned(owner, at)
         self._compute_operands_first(owner, at)
         return self._element(owner, at)
 
@@ -234,6 +247,15 @@ class PlanPoints:
 
         return nest(axes)
 
+    def _scanned(self, op: Scan, at: At) -> SSAValue:
+        """The prefix at a point of the nest, inside the axis that is scanned."""
+        element = self.evaluate(op.operands[0], at)
+        if not is_scan(op):
+            return element
+        dtype, accumulator = op.result_dtype, op.accumulator
+        prefix = self.append(PrefixOp(_tile_kind(op), self.scalars.convert(element, dtype, accumulator)))
+        return self.scalars.convert(prefix.results[0], accumulator, dtype)
+
     def _dotted(self, op: DotGeneral, at: At) -> SSAValue:
         """Loops over the contracted axes, the last as `tile.dot` where products are floats."""
         lhs_contract: tuple[int, ...] = op.attribute("lhs_contract")
@@ -274,8 +296,8 @@ class PlanPoints:
         return nest(0)
 
 
-def _tile_kind(op: Reduce) -> str:
-    """The reduction of `tile` that a reduction is: extrema of unsigned integers have kinds of their own."""
+def _tile_kind(op: Reduce | Scan) -> str:
+    """The reduction of `tile` that a reduction or a scan folds by: extrema of unsigned integers have kinds of their own."""
     kind: str = op.attribute("kind")
     dtype = dtype_of(op.operands[0].type)
     return f"u{kind}" if kind in ("max", "min") and dtype.is_unsigned and not dtype.is_bool else kind

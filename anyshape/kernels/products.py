@@ -16,34 +16,40 @@ from anyshape.dialects.dhlo import DotGeneral
 from anyshape.dialects.dhlo.fusion import YieldOp
 from anyshape.dialects.dhlo.movement import delinearise
 from anyshape.dialects.dtypes import BF16, F16, F32, F64, I8, I32
-from anyshape.dialects.sizes import dtype_of, sizes_of
-from anyshape.dialects.tile import BufferType, ContractOp, KernelOp, buffer
+from anyshape.dialects.sizes import dtype_of, numel, sizes_of
+from anyshape.dialects.tile import BufferType, ContractOp, KernelOp, buffer, factors_name
 from anyshape.fusion.layout import ZERO, Matrices, can_multiply, layout_of, matrices_of
 from anyshape.kernels.canonical import CanonicalGroup
 from anyshape.kernels.collapse import Axis, Collapsed, collapse
 from anyshape.kernels.points import At, PlanPoints
-from anyshape.kernels.schedule import product
 from anyshape.symbolic import Size
 
 TILED = (F32, F64, F16, BF16)
 """Element types of factors that targets have register tiles for, beside i8 with sums in i32."""
+MIXED = ((F32, BF16, F32), (F32, F16, F32))
+"""(lhs, rhs, result) that differ and have register tiles."""
 
 
 @dataclass(frozen=True)
 class PackedOperand:
-    """A constant right-hand side as a k × n matrix: strides in elements of the array as it was."""
+    """A constant right-hand side as a k × n matrix: strides in elements of the array as it was.
+
+    `factors` (`ContractOp.factors`) are the element types of the product, which say in what form its panels are.
+    """
 
     k: int
     n: int
     k_stride: int
     n_stride: int
+    factors: str
 
 
 def has_product_kernel(group: CanonicalGroup) -> bool:
     """Whether targets have register tiles for the product's element type; others are loops of `tile.dot`."""
     dot = next(op for op in group.block.ops if isinstance(op, DotGeneral))
-    operand, result = dot.operand_dtype(), dot.result_dtype
-    return can_multiply(dot) is None and (operand in TILED or (operand, result) == (I8, I32))
+    lhs, rhs, result = dot.operand_dtype(0), dot.operand_dtype(1), dot.result_dtype
+    tiled = lhs == rhs and (lhs in TILED or (lhs, result) == (I8, I32))
+    return can_multiply(dot) is None and (tiled or (lhs, rhs, result) in MIXED)
 
 
 def plan_product(
@@ -57,7 +63,8 @@ def plan_product(
     matrices = matrices_of(dot)
     lhs, rhs = layout_of(dot.operands[0]), layout_of(dot.operands[1])
     position: dict[SSAValue, int] = {argument: index for index, argument in enumerate(block.args)}
-    packed = _packed(matrices, position[rhs.root] in constant_inputs and rhs.offset == ZERO)
+    factors = factors_name(*(str(dtype_of(side.root.type).scalar) for side in (lhs, rhs)))
+    packed = _packed(matrices, factors, position[rhs.root] in constant_inputs and rhs.offset == ZERO)
     epilogue, others = _epilogue_of(block, dot)
 
     (result,) = epilogue.results
@@ -87,12 +94,13 @@ def plan_product(
     return kernel, {} if packed is None else {1: packed}, order, offsets
 
 
-def _packed(matrices: Matrices, constant: bool) -> PackedOperand | None:
+def _packed(matrices: Matrices, factors: str, constant: bool) -> PackedOperand | None:
     """The packing of a constant right-hand side; None when it is no constant, or one for each batch point."""
     numbers = (matrices.k, matrices.n, matrices.rhs[-2], matrices.rhs[-1])
     if not constant or matrices.batch or not all(number.is_constant for number in numbers):
         return None
-    return PackedOperand(*(number.value for number in numbers))
+    k, n, k_stride, n_stride = (number.value for number in numbers)
+    return PackedOperand(k, n, k_stride, n_stride, factors)
 
 
 def _panel_sizes(packed: PackedOperand) -> list[int]:
@@ -147,7 +155,7 @@ def _spread(points: PlanPoints, indices: list[SSAValue], extents: list[Size], si
         if extent == Size.const(1):
             continue
         run: list[Size] = []
-        while product(run) != extent:
+        while numel(run) != extent:
             if not rest:
                 raise ValueError(f"axes {list(map(str, sizes))} do not make up {list(map(str, extents))}")
             run.append(rest.pop(0))

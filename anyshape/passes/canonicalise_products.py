@@ -1,9 +1,12 @@
-"""`canonicalise-products`: every factor of a product becomes a matrix in memory, free axes together and summed axes together."""
+"""`canonicalise-products`: every factor of a product becomes a matrix in memory, free axes together and summed axes together.
+
+A weight of 16 bits is a factor as it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xdsl.builder import Builder
@@ -11,7 +14,8 @@ from xdsl.context import Context
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from anyshape.dialects.dhlo import DhloOp, DotGeneral, Transpose
+from anyshape.dialects.dhlo import Convert, DhloOp, DotGeneral, Reshape, Transpose, Weight
+from anyshape.dialects.dtypes import BF16, F16, F32
 from anyshape.dialects.sizes import sizes_of
 from anyshape.passes.worklist import Rewrite, RewritePass, Rewritten
 from anyshape.symbolic import Facts, Size
@@ -25,6 +29,9 @@ class CanonicaliseProductsPass(RewritePass):
 
     lhs[i, k, j] · rhs[k] over k  ->  transpose(lhs, [i, j, k]) · rhs over k. Contracted axes are a set of pairs, so their order is
     first chosen such that nothing need move. Batch axes may lie anywhere: kernels step along each of them alone.
+
+    lhs · convert(weight)  ->  lhs · weight, where the weight has 16 bits and both lhs and the conversion are f32: kernels widen it in
+    registers, and its panels take half the memory.
     """
 
     name = "canonicalise-products"
@@ -66,17 +73,40 @@ def canonicalise_product(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | N
     """The same product of matrices; None where both factors are matrices already."""
     if not isinstance(op, DotGeneral):
         return None
+    narrow = None if op.operand_dtype(0) != F32 else _narrow_weight(op.operands[1], rewriter)
+    if narrow is not None:
+        lhs, rhs = _factor(op, 0, "lhs"), replace(_factor(op, 1, "rhs"), value=narrow)
+        return Rewritten("product of a narrow weight", (_product(op, lhs, rhs, rewriter),))
     factors = [_factor(op, index, side) for index, side in enumerate(("lhs", "rhs"))]
     if all(factor.is_matrix() for factor in factors):
         return None
     order = _best_order(factors)
     lhs, rhs = (factor.contracted_in(order).as_matrix(rewriter) for factor in factors)
-    value = DotGeneral.emit(
-        rewriter, lhs.value, rhs.value,
+    return Rewritten("product of strided matrices", (_product(op, lhs, rhs, rewriter),))
+
+
+def _product(op: DotGeneral, lhs: _Factor, rhs: _Factor, builder: Builder) -> SSAValue:
+    return DotGeneral.emit(
+        builder, lhs.value, rhs.value,
         lhs_batch=lhs.batch, rhs_batch=rhs.batch, lhs_contract=lhs.contract, rhs_contract=rhs.contract,
         dtype=op.attribute("dtype"),
     )  # fmt: skip
-    return Rewritten("product of strided matrices", (value,))
+
+
+def _narrow_weight(value: SSAValue, builder: Builder) -> SSAValue | None:
+    """A 16-bit weight whose conversion to f32 is `value`, through transposes and reshapes, which are then of the weight."""
+    op = value.owner
+    match op:
+        case Convert() if isinstance(op.operands[0].owner, Weight) and op.operand_dtype() in (BF16, F16):
+            return op.operands[0] if op.result_dtype == F32 else None
+        case Transpose():
+            source = _narrow_weight(op.operands[0], builder)
+            return None if source is None else Transpose.emit(builder, source, permutation=op.attribute("permutation"))
+        case Reshape():
+            source = _narrow_weight(op.operands[0], builder)
+            return None if source is None else Reshape.emit(builder, source, sizes=op.result_sizes)
+        case _:
+            return None
 
 
 def _factor(op: DotGeneral, index: int, side: str) -> _Factor:

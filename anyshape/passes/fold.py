@@ -10,7 +10,20 @@ from xdsl.context import Context
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from anyshape.dialects.dhlo import Array, Concatenate, Constant, ConstantStore, DhloOp, Elementwise, Weight
+from anyshape.dialects.dhlo import (
+    Array,
+    BroadcastInDim,
+    Concatenate,
+    Constant,
+    ConstantStore,
+    DhloOp,
+    Elementwise,
+    Reshape,
+    Slice,
+    Transpose,
+    Weight,
+)
+from anyshape.dialects.dhlo.recipe import OpRecipe
 from anyshape.dialects.sizes import DimsAttr, dtype_of, numel, sizes_of
 from anyshape.passes.context import store_of
 from anyshape.passes.worklist import Rewrite, RewritePass, Rewritten
@@ -18,6 +31,8 @@ from anyshape.symbolic import Facts
 
 INTEGERS = range(-(2**63), 2**63)
 """Values that an integer attribute of a constant holds."""
+MOVES = (BroadcastInDim, Reshape, Slice, Transpose)
+"""Ops that cost nothing in the kernels that read their results."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +41,7 @@ class FoldPass(RewritePass):
 
     A result is kept only where the program does not grow: it has at most `limit` bytes, or, for elementwise ops and
     concatenations, at most as many as the weights that go with it, which nobody else uses. Reductions and products of more
-    than `limit` bytes are left to their kernels.
+    than `limit` bytes are left to their kernels. Of live weights the store gets the recipe, since their values are not known.
 
     Args:
         limit: bytes.
@@ -59,9 +74,10 @@ class FoldPass(RewritePass):
 
 def _is_known(value: SSAValue, arrays: ConstantStore | None) -> bool:
     owner = value.owner
-    return isinstance(owner, Constant) or (
-        isinstance(owner, Weight) and arrays is not None and owner.attribute("name") in arrays
-    )
+    if not isinstance(owner, Weight):
+        return isinstance(owner, Constant)
+    name = owner.attribute("name")
+    return arrays is not None and (name in arrays or arrays.is_live(name))
 
 
 def _is_static(op: DhloOp) -> bool:
@@ -100,6 +116,8 @@ def _constant(rewriter: PatternRewriter, value: Any, like: SSAValue) -> SSAValue
 
 def _fold_arrays(op: DhloOp, rewriter: PatternRewriter, arrays: ConstantStore | None) -> Rewritten | None:
     """f(weight, constant, …) -> weight, or constant where all elements are the same bits."""
+    if arrays is not None and _live_operands(op, arrays):
+        return _fold_live(op, rewriter, arrays)
     operands = [_array_of(value, arrays) for value in op.operands]
     values: list[SSAValue] = []
     for array, result in zip(op.reference(*operands, env={}), op.results, strict=True):
@@ -110,6 +128,27 @@ def _fold_arrays(op: DhloOp, rewriter: PatternRewriter, arrays: ConstantStore | 
             value = rewriter.insert(Weight.of_array(array, arrays)).result
         values.append(value)
     return Rewritten("f(weights) -> weight", values)
+
+
+def _live_operands(op: DhloOp, arrays: ConstantStore) -> list[str]:
+    weights = [value.owner for value in op.operands if isinstance(value.owner, Weight)]
+    return [name for weight in weights if arrays.is_live(name := weight.attribute("name"))]
+
+
+def _fold_live(op: DhloOp, rewriter: PatternRewriter, arrays: ConstantStore) -> Rewritten | None:
+    """f(live weight, …) -> a weight that is computed again when they change.
+
+    What only moves elements is left to the kernels that read it, as is all that may not be copied.
+    """
+    if isinstance(op, MOVES) or not all(map(arrays.may_copy, _live_operands(op, arrays))):
+        return None
+    values: list[SSAValue] = []
+    for index, result in enumerate(op.results):
+        recipe = OpRecipe.of(op, index)
+        name = arrays.derive(recipe.name, recipe)
+        weight = Weight.of(name=name, dtype=dtype_of(result.type), sizes=sizes_of(result.type))
+        values.append(rewriter.insert(weight).result)
+    return Rewritten("f(live weights) -> live weight", values)
 
 
 def _is_uniform(array: Array) -> bool:

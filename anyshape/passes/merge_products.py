@@ -24,7 +24,9 @@ from anyshape.dialects.dhlo import (
     Transpose,
     Weight,
 )
+from anyshape.dialects.dtypes import DType
 from anyshape.dialects.sizes import sizes_of
+from anyshape.passes.context import store_of
 from anyshape.passes.worklist import functions_of
 from anyshape.symbolic import Size
 
@@ -40,6 +42,10 @@ class Projection:
     """The op whose result is the projection: the product, or the addition behind it."""
 
     @property
+    def names(self) -> list[str]:
+        return [weight.attribute("name") for weight in (self.weight, self.bias) if weight is not None]
+
+    @property
     def columns(self) -> int:
         return self.weight.result_sizes[0].value
 
@@ -48,25 +54,29 @@ class Projection:
 class MergeProductsPass(ModulePass):
     """x·Wᵢᵀ + bᵢ for several i, all read by one attention -> slices of x·[W₀; W₁; …]ᵀ + [b₀, b₁, …].
 
-    The concatenations are of weights that nothing else uses; `fold` makes weights of them.
+    The concatenations are of weights that nothing else uses; `fold` makes weights of them. Live weights of which no other form may
+    be kept stay apart.
     """
 
     name: ClassVar[str] = "merge-products"  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        store = store_of(ctx)
         for func in functions_of(op):
             for projections in shared_projections(func):
-                merge(projections)
+                if store is None or all(store.may_copy(name) for p in projections for name in p.names):
+                    merge(projections)
 
 
 def shared_projections(func: FuncOp) -> list[list[Projection]]:
     """Projections of one value that feed one attention, two or more, in program order."""
-    found: dict[tuple[SSAValue, Operation, bool], list[Projection]] = {}
+    found: dict[tuple[SSAValue, Operation, DType, bool], list[Projection]] = {}
     for op in func.body.block.ops:
         projection = _projection_of(op)
         attention = None if projection is None else _attention_behind(projection.last)
         if projection is not None and attention is not None:
-            key = (projection.dot.operands[0], attention, projection.bias is None)
+            dtype = projection.weight.result_dtype
+            key = (projection.dot.operands[0], attention, dtype, projection.bias is None)
             found.setdefault(key, []).append(projection)
     return [projections for projections in found.values() if len(projections) > 1]
 

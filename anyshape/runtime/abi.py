@@ -87,6 +87,38 @@ class ConstantLayout(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_int64), ("offset", ctypes.c_int64)]
 
 
+WATCH_ROUNDS = 32
+"""`RAL_WATCH_ROUNDS`: how many sets of samples a watched tensor has."""
+
+
+class TensorReaderLayout(ctypes.Structure):
+    """`ral_tensor_reader`."""
+
+    _fields_ = [
+        ("handle_offset", ctypes.c_int64),
+        ("version_offset", ctypes.c_int64),
+        ("data", ctypes.c_void_p),
+        ("rank", ctypes.c_void_p),
+        ("sizes", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("dtype", ctypes.c_void_p),
+        ("version", ctypes.c_void_p),
+    ]
+
+
+class WatchedLayout(ctypes.Structure):
+    """`ral_watched`."""
+
+    _fields_ = [
+        ("type", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("layout", ctypes.c_uint64),
+        ("version", ctypes.c_int64),
+        ("bytes", ctypes.c_int64),
+        ("sums", ctypes.c_uint64 * WATCH_ROUNDS),
+    ]
+
+
 class ProgramLayout(ctypes.Structure):
     """`ral_program`."""
 

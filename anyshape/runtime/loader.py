@@ -1,5 +1,6 @@
 """Loads RAL and runs compiled programs: data in as addresses, sizes and strides, errors out as typed exceptions."""
 
+import copy
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -68,6 +69,8 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "ral_run": (_INT32, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
     "ral_map_constants": (_INT32, (_ADDRESS, _TEXT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
     "ral_unmap_constants": (None, (_ADDRESS, ctypes.c_size_t)),
+    "ral_watch_note": (_INT32, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS, _ADDRESS)),
+    "ral_watch_check": (_INT64, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS, _INT32)),
 }
 """Every function of `ral.h`: result and arguments."""
 
@@ -119,6 +122,11 @@ class Runtime:
                 remedy=remedy,
             )
         self.symbols: Mapping[str, int] = {name: self._address(name) for name in _SIGNATURES}
+
+    def with_interpreter_lock(self, name: str) -> Callable[..., Any]:
+        """A function whose calls keep Python's global lock, and raise what an interpreter function that it calls raised."""
+        result, arguments = _SIGNATURES[name]
+        return ctypes.PYFUNCTYPE(result, *arguments)(self.symbols[name])
 
     def _address(self, name: str) -> int:
         address = ctypes.cast(getattr(self.library, name), ctypes.c_void_p).value
@@ -262,15 +270,7 @@ class Program:
         descriptor = _read_descriptor(descriptor_address)
         self.inputs = _read_arguments(descriptor.inputs, descriptor.input_count)
         self.outputs = _read_arguments(descriptor.outputs, descriptor.output_count)
-        spans = (ConstantLayout * descriptor.constant_count).from_address(descriptor.constants or 0)
-        if len(constants) != len(spans):
-            raise ArtifactError(
-                "the constants do not belong to the program", got=f"{len(constants)} constants", expected=len(spans)
-            )
-        self._constants = tuple(constants)
-        addresses = [_constant_address(i, constant, spans[i].bytes) for i, constant in enumerate(constants)]
-        self._table = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._table_address = ctypes.addressof(self._table)
+        self._set_constants(constants)
         # Streams that no thread is using. A call takes one and gives it back, so there are as many as there have been
         # calls at the same time, however many threads come and go, and a call from within `allocate` gets its own.
         self._idle = [_Stream(self._runtime, threads, self.inputs)]
@@ -303,6 +303,28 @@ class Program:
         program = cls(descriptor_address, [address or 0 for address in table], threads, owner)
         weakref.finalize(program, loaded.library.ral_unmap_constants, mapping.value, mapped.value)
         return program
+
+    def _set_constants(self, constants: Sequence[NDArray[Any] | int]) -> None:
+        descriptor = _read_descriptor(self._descriptor_address)
+        spans = (ConstantLayout * descriptor.constant_count).from_address(descriptor.constants or 0)
+        if len(constants) != len(spans):
+            raise ArtifactError(
+                "the constants do not belong to the program", got=f"{len(constants)} constants", expected=len(spans)
+            )
+        self._constants = tuple(constants)
+        addresses = [_constant_address(i, constant, spans[i].bytes) for i, constant in enumerate(constants)]
+        self._table = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._table_address = ctypes.addressof(self._table)
+
+    def with_constants(self, constants: Sequence[NDArray[Any] | int]) -> "Program":
+        """The same code over other constants. Both use the same contexts, and so the same memory for intermediate values.
+
+        Raises:
+            ArtifactError: the constants do not fit the descriptor.
+        """
+        other = copy.copy(self)
+        other._set_constants(constants)
+        return other
 
     def run(self, tensors: Sequence[TensorView], allocate: Allocate) -> None:
         """Runs the program; `allocate` is called once for each output, from the calling thread.

@@ -3,6 +3,7 @@
  * A compiled program is one object with kernels (`ral_kernel`), a host function (`ral_program.main`) and a descriptor
  * (`ral_program`). The host function reads sizes, checks guards, lays out memory and launches kernels through the
  * services declared here. RAL is C11 and POSIX threads, nothing else; link `ral.c`, `ral_plan.c` and `ral_pool.c`.
+ * `ral_watch.c` serves callers in Python only.
  *
  * Conventions
  *   - Functions that return `int32_t` return RAL_OK (0) or an error code; the message is then in the context.
@@ -173,6 +174,44 @@ RAL_API int32_t ral_run(ral_context *context, const ral_program *program, void *
 RAL_API int32_t ral_map_constants(ral_context *context, const char *path, const ral_program *program, void **table,
                                   void **mapping, size_t *mapped);
 RAL_API void ral_unmap_constants(void *mapping, size_t mapped);
+
+/* ---- weights that may change between calls (ral_watch.c) ----------------------------------------------------------- */
+
+/* How PyTorch's Python objects are read as tensors: functions that take the address `handle_offset` bytes into an object. Five
+ * have the signatures of aoti_torch_get_data_ptr, _dim, _sizes, _strides and _dtype of its C interface and return 0.
+ * `version` is torch::autograd::impl::version_counter: it returns the address of a pointer to an object with a 32-bit counter of
+ * writes at `version_offset`, NULL for a tensor that has none. */
+typedef struct {
+    int64_t handle_offset, version_offset;
+    int32_t (*data)(void *handle, void **data);
+    int32_t (*rank)(void *handle, int64_t *rank);
+    int32_t (*sizes)(void *handle, int64_t **sizes);
+    int32_t (*strides)(void *handle, int64_t **strides);
+    int32_t (*dtype)(void *handle, int32_t *dtype);
+    const void *(*version)(const void *handle);
+} ral_tensor_reader;
+
+enum { RAL_WATCH_ROUNDS = 32 };
+
+/* A tensor as it was when it was noted. `sums` are checksums of a few cache lines, other lines in each round. */
+typedef struct {
+    const void *type;                /* of the Python object */
+    const char *data;                /* the first byte */
+    uint64_t layout;                 /* hash of dtype, sizes and strides */
+    int64_t version;                 /* -1 where it has none */
+    int64_t bytes;                   /* what is sampled; 0 where contents are not watched */
+    uint64_t sums[RAL_WATCH_ROUNDS];
+} ral_watched;
+
+/* Notes `count` tensors in CPU memory; the objects must be tensors. items[i] are the bytes of an element of tensor i, 0 where its contents are not to be
+ * watched. Call this and ral_watch_check with the interpreter's lock held. -1 where an object cannot be read. */
+RAL_API int32_t ral_watch_note(const ral_tensor_reader *reader, void *const *objects, int64_t count,
+                               const uint8_t *items, ral_watched *watched);
+
+/* 0 where every tensor lies where it was noted, in the same layout, and has, where contents are watched, the version that it had
+ * and the checksum of this round (0 to RAL_WATCH_ROUNDS - 1); else 1 + the first tensor that does not, or -1 as above. A tensor that moved is not read. */
+RAL_API int64_t ral_watch_check(const ral_tensor_reader *reader, void *const *objects, int64_t count,
+                                const ral_watched *watched, int32_t round);
 
 #ifdef __cplusplus
 }

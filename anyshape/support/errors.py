@@ -71,8 +71,8 @@ class ArgumentError(AnyshapeError, TypeError):
     """The arguments of a call do not have the structure of the example arguments."""
 
 
-class IndexOutOfRange(AnyshapeError, IndexError):
-    """A gather, scatter or embedding got an index outside its axis."""
+class IndexOutOfRange(AnyshapeError, IndexError, RuntimeError):
+    """A gather, scatter or embedding got an index outside its axis; PyTorch raises IndexError for some ops, RuntimeError for others."""
 
 
 class MemoryLimit(AnyshapeError, MemoryError):
@@ -85,6 +85,10 @@ class ArtifactError(AnyshapeError):
 
 class CodegenError(AnyshapeError, RuntimeError):
     """A kernel plan or host program could not be turned into machine code."""
+
+
+class CompileError(AnyshapeError, RuntimeError):
+    """A graph could not be compiled because of a mistake in the compiler."""
 
 
 class VerifyError(AnyshapeError, ValueError):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, cast, get_args
 
@@ -27,6 +27,9 @@ VARIABLES: Mapping[str, str] = {
     "ANYSHAPE_DUMP": "directory that receives one numbered file a stage",
     "ANYSHAPE_CACHE": "directory of compiled kernels, or 'off' (default: anyshape in the user's cache directory)",
     "ANYSHAPE_VERIFY": "1 verifies the program after every pass",
+    "ANYSHAPE_STRICT": "1 makes whatever torch.compile would leave to PyTorch an error",
+    "ANYSHAPE_PACK_WEIGHTS": "0 keeps no packed or copied form of weights: products pack on the fly (default: 1)",
+    "ANYSHAPE_PACK_BUDGET_BYTES": "most bytes of packed and copied forms of a program's weights, largest first (default: no limit)",
 }
 """Every environment variable that is read, with its meaning."""
 
@@ -50,7 +53,11 @@ class Options:
         dump: directory that receives one numbered file a stage; made when missing.
         precision: which roundings are allowed, see `Precision`.
         verify: verify the program after every pass.
+        strict: inside `torch.compile`, nothing is left to PyTorch: what cannot be compiled is an error that lists all of it.
         cache: directory of compiled kernels, shared between processes; None keeps kernels in memory only.
+        pack_weights: whether weights may be kept packed for products, and joined where products are; otherwise they are read where
+            they are and packed on the fly.
+        pack_budget_bytes: most bytes of such forms, the largest weights first; None is no limit.
 
     Raises:
         OptionError: a field has a value that is not allowed.
@@ -62,6 +69,9 @@ class Options:
     precision: Precision = "strict"
     verify: bool = False
     cache: Path | None = None
+    pack_weights: bool = True
+    pack_budget_bytes: int | None = None
+    strict: bool = False
 
     def __post_init__(self) -> None:
         _check_threads("Options.threads", self.threads)
@@ -75,10 +85,24 @@ class Options:
                 got=repr(self.precision),
                 expected=", ".join(map(repr, get_args(Precision))),
             )
-        if not isinstance(self.verify, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        _check_truth("Options.verify", self.verify)
+        _check_truth("Options.strict", self.strict)
+        _check_truth("Options.pack_weights", self.pack_weights)
+        _check_bytes("Options.pack_budget_bytes", self.pack_budget_bytes)
+
+    def updated(self, changes: Mapping[str, object]) -> "Options":
+        """These options with other values for the named fields.
+
+        Raises:
+            OptionError: a name is no field, or a value is not allowed.
+        """
+        known = [field.name for field in fields(self)]
+        unknown = [name for name in changes if name not in known]
+        if unknown:
             raise OptionError(
-                "verify is a truth value", where="Options.verify", got=repr(self.verify), expected="True or False"
+                "unknown option", where="options", got=", ".join(map(repr, unknown)), expected=", ".join(known)
             )
+        return replace(self, **dict(changes))  # pyright: ignore[reportArgumentType] - checked by __post_init__
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> "Options":
@@ -101,7 +125,10 @@ class Options:
             log=log,
             dump=Path(dump) if dump else None,
             verify=_parse_truth("ANYSHAPE_VERIFY", variables.get("ANYSHAPE_VERIFY", "")),
+            strict=_parse_truth("ANYSHAPE_STRICT", variables.get("ANYSHAPE_STRICT", "")),
             cache=_cache_directory(variables),
+            pack_weights=_parse_truth("ANYSHAPE_PACK_WEIGHTS", variables.get("ANYSHAPE_PACK_WEIGHTS", ""), default=True),
+            pack_budget_bytes=_parse_bytes("ANYSHAPE_PACK_BUDGET_BYTES", variables.get("ANYSHAPE_PACK_BUDGET_BYTES", "")),
         )
 
 
@@ -118,6 +145,20 @@ def _check_threads(where: str, threads: object) -> None:
         expected=f"an integer from 1 to {_MAX_THREADS}",
         remedy="leave it out to use one thread a core",
     )
+
+
+def _check_truth(where: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise OptionError("not a truth value", where=where, got=repr(value), expected="True or False")
+
+
+def _check_bytes(where: str, value: object) -> None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return
+    raise OptionError(
+        "a number of bytes is out of range", where=where, got=repr(value), expected="an integer from 0 on",
+        remedy="leave it out to set no limit",
+    )  # fmt: skip
 
 
 def _check_log(where: str, log: object) -> None:
@@ -168,9 +209,17 @@ def _parse_threads(text: str) -> int | None:
     return int(threads)
 
 
-def _parse_truth(variable: str, text: str) -> bool:
+def _parse_bytes(variable: str, text: str) -> int | None:
     if not text:
-        return False
+        return None
+    size: int | str = int(text) if text.isascii() and text.isdigit() else text
+    _check_bytes(variable, size)
+    return int(size)
+
+
+def _parse_truth(variable: str, text: str, *, default: bool = False) -> bool:
+    if not text:
+        return default
     if text.lower() not in _TRUTH:
         raise OptionError("not a truth value", where=variable, got=repr(text), expected=", ".join(_TRUTH))
     return _TRUTH[text.lower()]

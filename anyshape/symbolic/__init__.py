@@ -4,6 +4,8 @@ A size is an exact integer expression in normal form (`expr`), with a text (`tex
 known about symbols and answers `prove` with True, False or None.
 """
 
+from anyshape.symbolic.binding import bind_symbols
+from anyshape.symbolic.describe import describe_relation
 from anyshape.symbolic.errors import (
     ContradictionError,
     DivisorError,
@@ -38,7 +40,9 @@ __all__ = [
     "SizeParseError",
     "SizeTypeError",
     "UnboundSymbolError",
+    "bind_symbols",
     "broadcast_size",
+    "describe_relation",
     "parse_relation",
     "parse_size",
     "size_max",

@@ -115,6 +115,11 @@ class Size:
             return None
         return self.terms[0][0][0]
 
+    def as_symbol(self) -> str | None:
+        """The name of the symbol that this size is, or None."""
+        atom = self.as_atom()
+        return atom.name if atom is not None and atom.kind == "symbol" else None
+
     def __str__(self) -> str:
         if self._text is None:
             self._text = format_size(self)

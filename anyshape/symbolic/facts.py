@@ -242,12 +242,12 @@ class Facts:
         if hi == 0:  # 0 <= e <= 0 -> e == 0
             self._add_zero(size, source)
             return
-        atom = make_size({size.terms[0][0]: 1}).as_atom()
-        if atom is None or atom.kind != "symbol" or len(size.terms) > 1 + bool(size.constant_term):
+        name = make_size({size.terms[0][0]: 1}).as_symbol()
+        if name is None or len(size.terms) > 1 + bool(size.constant_term):
             self._known.nonnegative[size] = None
             return
         # c*x + k >= 0: a bound of x
-        coefficient, name = size.terms[0][1], atom.name
+        coefficient = size.terms[0][1]
         lo, hi = self._known.ranges.get(name, (0, None))
         bound = -size.constant_term
         if coefficient > 0:
@@ -279,12 +279,12 @@ class Facts:
             return
         if k == 1:
             return
-        atom = size.as_atom()
-        if atom is None or atom.kind != "symbol":
+        name = size.as_symbol()
+        if name is None:
             self._known.divisors[size] = lcm(k, self._known.divisors.get(size, 1))
             return
-        self._known.multiples[atom.name] = lcm(k, self._known.multiples.get(atom.name, 1))
-        self._set_range(atom.name, *self._known.ranges.get(atom.name, (0, None)), source)
+        self._known.multiples[name] = lcm(k, self._known.multiples.get(name, 1))
+        self._set_range(name, *self._known.ranges.get(name, (0, None)), source)
 
     def _add_nonzero(self, size: Size, source: str) -> None:
         self._forget()

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.llvm import LoadedCode, Target, emit_object, host_target, object_symbols, optimise
+from anyshape.codegen.llvm import LoadedCode, Target, emit_assembly, emit_object, host_target, object_symbols, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.vector_math import VECTOR_MATH, sigmoid
 from anyshape.support.errors import CodegenError
+from anyshape.support.machine import host_machine
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {**VECTOR_MATH, "sigmoid": sigmoid}
 ARITY = {"math.powf": 2, "math.copysign": 2, "math.fma": 3}
@@ -35,23 +36,28 @@ def _build_loop(b: Builder, module: ModuleBuilder, symbol: str, name: str, dtype
             b.store(FUNCTIONS[name](b, *operands), pointers[arity], loop.index)
 
 
-def _module_text(dtype: str, width: int | None) -> str:
+def _module_text(dtype: str, width: int | None, features: frozenset[str] = frozenset()) -> str:
     """LLVM IR with one function for each of `FUNCTIONS`."""
     module = ModuleBuilder("vector_math")
     with module:
-        b = Builder()
+        b = Builder(features)
         for name in FUNCTIONS:
             _build_loop(b, module, name, name, dtype, width)
     return lower_to_llvm(module.module)
 
 
 @cache
-def _compiled(dtype: str, width: int | None) -> LoadedCode:
+def _compiled(dtype: str, width: int | None, features: frozenset[str]) -> LoadedCode:
     target = host_target()
-    return LoadedCode([emit_object(optimise(_module_text(dtype, width), target), target)])
+    return LoadedCode([emit_object(optimise(_module_text(dtype, width, features), target), target)])
 
 
-def run(name: str, *inputs: Any, dtype: str = "f32", width: int | None = 16) -> np.ndarray:
+HOST_FEATURES = host_machine().features
+
+
+def run(
+    name: str, *inputs: Any, dtype: str = "f32", width: int | None = 16, features: frozenset[str] = HOST_FEATURES
+) -> np.ndarray:
     """The compiled function on arrays, padded to whole vectors."""
     arrays = np.broadcast_arrays(*(np.asarray(x, DTYPES[dtype]) for x in inputs))
     count = arrays[0].size
@@ -59,7 +65,7 @@ def run(name: str, *inputs: Any, dtype: str = "f32", width: int | None = 16) -> 
     buffers = [np.resize(a.ravel(), padded).copy() for a in arrays]
     out = np.empty(padded, DTYPES[dtype])
     signature = ctypes.CFUNCTYPE(None, *([ctypes.c_void_p] * (len(buffers) + 1)), ctypes.c_int64)
-    code = _compiled(dtype, width)
+    code = _compiled(dtype, width, features)
     signature(code.address(name))(*(a.ctypes.data for a in buffers), out.ctypes.data, padded)
     return out[:count]
 
@@ -203,6 +209,26 @@ def test_scalars_and_narrow_vectors_give_the_same_bits(name: str) -> None:
         expected = run(name, x, dtype=dtype, width=wide)
         np.testing.assert_array_equal(run(name, x, dtype=dtype, width=None), expected)
         np.testing.assert_array_equal(run(name, x, dtype=dtype, width=2), expected)
+
+
+@pytest.mark.parametrize("name", ["math.exp", "math.exp2", "math.tanh", "math.erf", "sigmoid"])
+def test_an_extension_changes_no_bits(name: str) -> None:
+    """Scaling by one instruction rounds as scaling in two steps does, down to the smallest denormal and up to infinity."""
+    for dtype, width in (("f32", 16), ("f64", 8)):
+        edges = _between(dtype, -1100, 1100, 7, 1 << 16)
+        x = np.concatenate([_every_exponent(dtype, 6)[: 1 << 16], edges, edges / 8, [INF, -INF, NAN]])
+        expected = run(name, x, dtype=dtype, width=width, features=frozenset())
+        np.testing.assert_array_equal(run(name, x, dtype=dtype, width=width), expected)
+
+
+@pytest.mark.parametrize(("name", "most"), [("math.exp", 16), ("math.erf", 36)])
+def test_avx512_scales_in_one_instruction(name: str, most: int) -> None:
+    target = Target("x86_64-unknown-linux-gnu", "znver4", "-prefer-256-bit")
+    text = emit_assembly(optimise(_module_text("f32", 16, frozenset({"avx512f"})), target), target)
+    body = text.partition(f"{name}:")[2].partition("retq")[0]
+    arithmetic = [line for line in body.splitlines() if line.startswith("\tv") and "vmov" not in line]
+    assert sum("vscalefps" in line for line in arithmetic) == 1
+    assert len(arithmetic) <= most + body.count("vbroadcast") + body.count("vzeroupper")
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -208,3 +208,18 @@ def test_the_compiler_still_works_after_a_refusal() -> None:
         anyshape.compile(Unsupported(), (torch.randn(3, 3),))
     program = compiled(lambda x: x + 1, torch.randn(3, 3))
     check(program, lambda x: x + 1, torch.randn(4, 1))
+
+
+def test_a_condition_of_the_model_is_told_in_words() -> None:
+    def thirds(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.shape[0] % 3 == 0)
+        return x * 2
+
+    program = compiled(thirds, torch.ones(6, 2))
+    assert program.report().guards == ("d0 is a multiple of 3",)
+    message = (
+        "argument args[0], axis 0: got size 4; allowed only if d0 is a multiple of 3, where d0 is axis 0 of args[0]"
+    )
+    with pytest.raises(GuardError, match=re.escape(message)):
+        program(torch.ones(4, 2))
+    check(program, thirds, torch.ones(9, 2))

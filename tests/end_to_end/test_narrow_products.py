@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from tests.end_to_end.eager import compiled
 
@@ -49,3 +50,32 @@ def test_sixteen_bit_layers_sum_in_f32(dtype: torch.dtype) -> None:
         with torch.no_grad():
             ours, eager, exact = program(x).double(), module(x).double(), wide(x.double())
         assert (ours - exact).abs().max() <= 1.5 * (eager - exact).abs().max() + torch.finfo(dtype).eps
+
+
+class NarrowWeights(nn.Module):
+    """Computes in f32 on weights that are kept in 16 bits, one of them transposed and one with a bias."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.up, self.bias = nn.Parameter(torch.randn(200, 100).to(dtype)), nn.Parameter(torch.randn(200).to(dtype))
+        self.down = nn.Parameter(torch.randn(200, 40).to(dtype))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        up, bias, down = (parameter.to(x.dtype) for parameter in (self.up, self.bias, self.down))
+        return functional.gelu(functional.linear(x, up, bias)) @ down
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_f32_times_weights_of_sixteen_bits(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    module = NarrowWeights(dtype).eval()
+    program = compiled(module, torch.zeros(2, 100))
+    report = program.report()
+    assert dict(report.kernel_launches) == {"k0_contract": 1, "k1_contract": 1}, "no kernel widens a weight"
+    packed = 2 * (100 * 256 + 200 * 64)
+    assert report.constant_bytes == packed + 4 * 200, "weights keep their 16 bits, the bias is folded"
+    for rows in SIZES:
+        x = torch.randn(rows, 100)
+        with torch.no_grad():
+            ours, eager, exact = program(x).double(), module(x).double(), module(x.double())
+        assert (ours - exact).abs().max() <= 4 * (eager - exact).abs().max()

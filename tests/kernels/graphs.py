@@ -39,6 +39,7 @@ from anyshape.dialects.dhlo import (
     Relu,
     Reshape,
     RmsNorm,
+    Scan,
     Select,
     Slice,
     Softmax,
@@ -226,6 +227,17 @@ class RandomGraph:
         row = self.builder(Tanh, self.builder(Reduce, x, axes=axes, kind=self.random.choice(("sum", "max"))))
         return self.builder(Subtract, x, self.builder(BroadcastInDim, row, dimensions=kept, sizes=sizes))
 
+    def scan(self) -> SSAValue | None:
+        """Prefixes along any axis: sums take a tanh first and last."""
+        x = self.draw()
+        rank = len(sizes_of(x.type))
+        if rank == 0:
+            return None
+        axis, kind = self.random.randrange(rank), self.random.choice(("sum", "max", "min"))
+        if kind != "sum":
+            return self.builder(Scan, x, axis=axis, kind=kind)
+        return self.builder(Tanh, self.builder(Scan, self.builder(Tanh, x), axis=axis, kind=kind))
+
     def softmax(self) -> SSAValue | None:
         x = self.draw()
         rank = len(sizes_of(x.type))
@@ -359,7 +371,7 @@ class RandomGraph:
             (3, self.unary), (1, self.exponential), (5, self.binary), (3, self.scaled), (2, self.masked), (1, self.positions),
             (4, self.broadcast), (3, self.transpose), (2, self.unit_reshape), (2, self.reshape), (4, self.reduce),
             (3, self.centred), (3, self.softmax), (2, self.norm), (1, self.concatenate), (1, self.pad), (1, self.flip),
-            (1, self.gather), (2, self.product), (1, self.weighted), (1, self.attention),
+            (1, self.gather), (2, self.product), (1, self.weighted), (1, self.attention), (3, self.scan),
         ]  # fmt: skip
 
     def grow(self, steps: int) -> list[SSAValue]:

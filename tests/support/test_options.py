@@ -23,6 +23,7 @@ def test_every_variable_sets_its_option() -> None:
         "ANYSHAPE_DUMP": "/tmp/dumps",
         "ANYSHAPE_CACHE": "/tmp/cache",
         "ANYSHAPE_VERIFY": "1",
+        "ANYSHAPE_STRICT": "1",
     }
     assert set(environ) == set(VARIABLES)
     assert Options.from_environment(environ) == Options(
@@ -31,6 +32,7 @@ def test_every_variable_sets_its_option() -> None:
         dump=Path("/tmp/dumps"),
         cache=Path("/tmp/cache"),
         verify=True,
+        strict=True,
     )
 
 

@@ -10,6 +10,9 @@ Tiles are those of products: q·kᵀ with K in transposed panels, p·V with V in
 (online softmax), and its accumulated output is rescaled; with a single chunk this costs nothing, and what is packed then
 serves every later call for the same head. One or two queries read K and V where they lie.
 
+A tile's queries are copied, multiplied by the scale. f16 and bf16 are computed in f32: queries are widened in that copy, keys and
+values when they are packed, and the result is rounded once.
+
 Chunks begin at multiples of the chunk's size, whatever the rows, so a row's result does not depend on how rows are cut.
 """
 
@@ -19,13 +22,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
+from anyshape.codegen.attend.elements import Elements
+from anyshape.codegen.attend.pack import (
+    emit_pack_panel,
+    emit_pack_query,
+    pack_panel_name,
+    pack_query_name,
+)
 from anyshape.codegen.attend.softmax import MASK_KINDS, emit_softmax, softmax_arguments, softmax_name
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
-from anyshape.codegen.tiles.dots import dots_name
-from anyshape.codegen.tiles.microkernel import NARROW, TileTable
-from anyshape.codegen.tiles.pack import pack_lhs_name, pack_rhs_name
-from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape
+from anyshape.codegen.tiles.dots import dots_name, emit_dots_of
+from anyshape.codegen.tiles.microkernel import AHEAD_LINES, NARROW, TileTable
+from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, PANEL, TileShape
 
 SUPER_ROWS = 32 * MAX_ROWS
 """Query rows whose accumulated outputs are in scratch at once."""
@@ -34,7 +43,7 @@ DIRECT_QUERIES = 2
 
 
 class Slot(IntEnum):
-    """Slots of a task record; pointers, 64-bit integers, and the scale in the element type. Strides in elements."""
+    """Slots of a task record; pointers, 64-bit integers, and the factor in the type of sums. Strides in elements."""
 
     ROWS = 0
     FIRST_ROW = auto()
@@ -44,7 +53,8 @@ class Slot(IntEnum):
     VALUE_HEAD = auto()
     CHUNK = auto()
     """Keys of a chunk: a multiple of 64."""
-    SCALE = auto()
+    FACTOR = auto()
+    """What queries are multiplied by: `query_factor`."""
     CAUSAL = auto()
     DIRECT = auto()
     PACK = auto()
@@ -66,6 +76,11 @@ class Slot(IntEnum):
     MASK = auto()
     MASK_ROW = auto()
     MASK_KEY = auto()
+    NEXT_OUT = auto()
+    """What the worker's next task reads and writes, with the same strides: prefetched; or this task's own."""
+    NEXT_QUERY = auto()
+    NEXT_VALUE = auto()
+    NEXT_KEY = auto()
     PACKED_KEYS = auto()
     """Scratch: head size × chunk."""
     PACKED_VALUES = auto()
@@ -77,7 +92,7 @@ class Slot(IntEnum):
     STATE = auto()
     """Scratch: super-block rows × (maximum, sum)."""
     QUERY_COPY = auto()
-    """Scratch: super-block rows × head size, for queries whose elements are not adjacent."""
+    """Scratch: six rows × head size."""
 
 
 SLOTS = len(Slot)
@@ -87,8 +102,19 @@ _POINTERS = {
     Slot.VALUE,
     Slot.OUT,
     Slot.MASK,
-    *(slot for slot in Slot if slot >= Slot.PACKED_KEYS),
+    *(slot for slot in Slot if slot >= Slot.NEXT_OUT),
 }
+
+
+_NEXT = (
+    (Slot.NEXT_OUT, Slot.OUT_ROW),
+    (Slot.NEXT_QUERY, Slot.QUERY_ROW),
+    (Slot.NEXT_VALUE, Slot.VALUE_ROW),
+    (Slot.NEXT_KEY, Slot.KEY_ROW),
+)
+"""What is prefetched, the last first, and from one row of it to the next."""
+_IN_MEMORY = (Slot.QUERY, Slot.KEY, Slot.VALUE, Slot.OUT)
+"""Buffers of the task's own element type; scratch has that of the tiles."""
 
 
 def attend_name(element: str) -> str:
@@ -101,16 +127,33 @@ def attend_arguments(b: Builder) -> list[Type]:
     return [b.ptr]
 
 
-def emit_attend_driver(module: ModuleBuilder, shape: TileShape) -> None:
-    """Define `attend_name(element)` and its row functions; register tiles and packing are those of products."""
+def emit_attend_driver(module: ModuleBuilder, elements: Elements) -> None:
+    """Define `attend_name(elements.name)`, its packing and its row functions; register tiles are those of products."""
     for kind in MASK_KINDS:
-        emit_softmax(module, shape, kind)
-    b = Builder()
+        emit_softmax(module, elements, kind)
+    emit_pack_panel(module, elements)
+    emit_pack_query(module, elements)
+    b, shape = Builder(), elements.shape
+    if elements.is_narrow:
+        _emit_narrow_dots(module, b, elements)
     zeros = module.constant_bytes(bytes(PANEL * shape.element_bytes), alignment=64)
-    with module.function(attend_name(shape.element), attend_arguments(b)) as f:
-        head = _Head.read(b, shape, f.args[0], zeros)
+    with module.function(attend_name(elements.name), attend_arguments(b)) as f:
+        head = _Head.read(b, elements, f.args[0], zeros)
         with b.for_(0, head.slot[Slot.ROWS], SUPER_ROWS) as loop:
             head.emit_super_block(loop.index)
+
+
+def _dots_name(elements: Elements) -> str:
+    return f"as_attend_dots_{elements.name}" if elements.is_narrow else dots_name(elements.name)
+
+
+def _emit_narrow_dots(module: ModuleBuilder, b: Builder, elements: Elements) -> None:
+    """Dot products of one query, which is widened, with keys that are not."""
+
+    def load(row: Value, index: Value, mask: Value | None) -> Value:
+        return elements.load(b, row, index, width=elements.shape.lanes, mask=mask)
+
+    emit_dots_of(module, b, elements.shape, _dots_name(elements), elements.in_memory(b), load)
 
 
 @dataclass(frozen=True)
@@ -126,7 +169,7 @@ class _Head:
     """The driver under construction: the task's slots as values."""
 
     b: Builder
-    shape: TileShape
+    elements: Elements
     slot: dict[Slot, Value]
     element: Type
     zeros: Value
@@ -138,22 +181,27 @@ class _Head:
     """From one row of accumulated outputs to the next: the value head rounded up to 64."""
 
     @staticmethod
-    def read(b: Builder, shape: TileShape, task: Value, zeros: str) -> _Head:
-        element = b.type(shape.element)
-        types = dict.fromkeys(_POINTERS, b.ptr) | {Slot.SCALE: element}
+    def read(b: Builder, elements: Elements, task: Value, zeros: str) -> _Head:
+        element = b.type(elements.shape.element)
+        types = dict.fromkeys(_POINTERS, b.ptr) | {Slot.FACTOR: element}
         slot = {slot: b.load(b.offset(task, b.i64, slot.value), types.get(slot, b.i64)) for slot in Slot}
-        arguments = softmax_arguments(b, shape.element)
-        rows = [b.function_address(softmax_name(shape.element, kind), arguments, [element]) for kind in MASK_KINDS]
+        arguments = softmax_arguments(b, elements)
+        rows = [b.function_address(softmax_name(elements.name, kind), arguments, [element]) for kind in MASK_KINDS]
         softmax = rows[0]
         for number, function in enumerate(rows[1:], 1):
             softmax = b.select(b.cmp("eq", slot[Slot.MASK_KIND], number), function, softmax)
         causal, direct = (b.cmp("ne", slot[name], 0) for name in (Slot.CAUSAL, Slot.DIRECT))
         value_row = b.and_(b.add(slot[Slot.VALUE_HEAD], PANEL - 1), -PANEL)
-        table = TileTable.at_entry(b, shape.element)
-        return _Head(b, shape, slot, element, b.address_of(zeros), table, softmax, causal, direct, value_row)
+        table = TileTable.at_entry(b, elements.shape.element)
+        return _Head(b, elements, slot, element, b.address_of(zeros), table, softmax, causal, direct, value_row)
+
+    @property
+    def shape(self) -> TileShape:
+        return self.elements.shape
 
     def _at(self, slot: Slot, index: Value) -> Value:
-        return self.b.offset(self.slot[slot], self.element, index)
+        element = self.elements.in_memory(self.b) if slot in _IN_MEMORY else self.element
+        return self.b.offset(self.slot[slot], element, index)
 
     def _panels(self, count: Value, body: Callable[[Value, Value], None]) -> None:
         """`body(first column, columns)` for each panel of `count` columns."""
@@ -166,7 +214,6 @@ class _Head:
     def emit_super_block(self, first: Value) -> None:
         b, slot = self.b, self.slot
         rows = b.minimum(b.sub(slot[Slot.ROWS], first), SUPER_ROWS)
-        query, query_row = self._emit_query(first, rows)
         with b.for_(0, rows) as row:
             state = self._at(Slot.STATE, b.mul(row.index, 2))
             b.store(b.const(self.element, float("-inf")), state)
@@ -182,27 +229,21 @@ class _Head:
             packs = b.if_(must_pack)
             with packs.then():
                 self._emit_pack(chunk)
-            self._emit_tiles(chunk, first, rows, query, query_row)
+            self._emit_tiles(chunk, first, rows)
         with b.for_(0, rows) as row:
             self._emit_result(row.index, b.add(first, row.index))
 
-    def _emit_query(self, first: Value, rows: Value) -> tuple[Value, Value]:
-        """(pointer, row stride) of the super-block's queries, copied if their elements are not adjacent."""
+    def _emit_query(self, first: Value, rows: Value) -> None:
+        """Copy a tile's queries, multiplied and widened."""
         b, slot = self.b, self.slot
         source = self._at(Slot.QUERY, b.mul(first, slot[Slot.QUERY_ROW]))
-        strided = b.cmp("ne", slot[Slot.QUERY_COLUMN], 1)
-        branch = b.if_(strided)
-        with branch.then():
-            steps = [slot[Slot.QUERY_ROW], slot[Slot.QUERY_COLUMN]]
-            b.call(pack_lhs_name(self.shape.element), [source, *steps, rows, slot[Slot.HEAD], slot[Slot.QUERY_COPY]])
-        return (
-            b.select(strided, slot[Slot.QUERY_COPY], source),
-            b.select(strided, slot[Slot.HEAD], slot[Slot.QUERY_ROW]),
-        )
+        steps = [slot[Slot.QUERY_ROW], slot[Slot.QUERY_COLUMN]]
+        arguments = [source, *steps, rows, slot[Slot.HEAD], slot[Slot.FACTOR], slot[Slot.QUERY_COPY]]
+        b.call(pack_query_name(self.elements.name), arguments)
 
     def _emit_pack(self, chunk: _Chunk) -> None:
         b, slot = self.b, self.slot
-        pack = pack_rhs_name(self.shape.element)
+        pack = pack_panel_name(self.elements.name)
 
         def pack_keys(key: Value, keys: Value) -> None:
             source = self._at(Slot.KEY, b.mul(b.add(chunk.first, key), slot[Slot.KEY_ROW]))
@@ -220,7 +261,7 @@ class _Head:
         source = self._value_source(chunk, column)
         steps = [slot[Slot.VALUE_ROW], slot[Slot.VALUE_COLUMN]]
         target = self._at(Slot.PACKED_VALUES, b.mul(column, slot[Slot.CHUNK]))
-        b.call(pack_rhs_name(self.shape.element), [source, *steps, chunk.size, columns, target])
+        b.call(pack_panel_name(self.elements.name), [source, *steps, chunk.size, columns, target])
 
     def _value_source(self, chunk: _Chunk, column: Value) -> Value:
         b, slot = self.b, self.slot
@@ -229,7 +270,7 @@ class _Head:
 
     # ---- tiles ---------------------------------------------------------------------------------------------------
 
-    def _emit_tiles(self, chunk: _Chunk, first: Value, rows: Value, query: Value, query_row: Value) -> None:
+    def _emit_tiles(self, chunk: _Chunk, first: Value, rows: Value) -> None:
         b, slot = self.b, self.slot
         tiles = b.div(b.add(rows, MAX_ROWS - 1), MAX_ROWS)
         low = b.div(rows, tiles)
@@ -245,31 +286,47 @@ class _Head:
             limit = b.select(self.causal, b.minimum(b.add(position, count), chunk.size), chunk.size)
             some = b.if_(b.cmp("sgt", limit, 0))
             with some.then():
-                lhs = b.offset(query, self.element, b.mul(row, query_row))
-                self._emit_scores(chunk, lhs, query_row, count, limit, (wide, narrow))
+                self._emit_query(b.add(first, row), count)
+                self._emit_scores(chunk, count, limit, (wide, narrow))
                 self._emit_rows(chunk, b.add(first, row), row, count, limit, position)
-                self._emit_values(chunk, row, count, limit, (wide, narrow))
+                ahead = self._emit_ahead(b.sub(b.sub(tiles, 1), tile.index))
+                self._emit_values(chunk, row, count, limit, (wide, narrow), ahead)
 
-    def _emit_scores(
-        self, chunk: _Chunk, query: Value, query_row: Value, rows: Value, limit: Value, picked: tuple[Value, Value]
-    ) -> None:
+    def _emit_ahead(self, tiles_left: Value) -> tuple[Value, Value]:
+        """(address, bytes from a step to the next) of what a tile prefetches: the last tiles of a task take the next one's rows.
+
+        A tile takes as many rows as it has keys, and of each as many bytes as it prefetches a step.
+        """
+        b, slot, bytes_ = self.b, self.slot, self.elements.bytes
+        taken = AHEAD_LINES * LINE
+        parts = b.div(b.add(b.mul(slot[Slot.HEAD], bytes_), taken - 1), taken)
+        turn = b.div(tiles_left, parts)
+        pointer, row = slot[Slot.NEXT_OUT], b.const(b.i64, 0)
+        for number, (next_, stride) in enumerate(_NEXT):
+            is_turn = b.cmp("eq", turn, number)
+            pointer = b.select(is_turn, slot[next_], pointer)
+            row = b.select(is_turn, slot[stride], row)
+        part = b.sub(tiles_left, b.mul(turn, parts))
+        return b.offset(pointer, b.i8, b.mul(part, taken)), b.mul(row, bytes_)
+
+    def _emit_scores(self, chunk: _Chunk, rows: Value, limit: Value, picked: tuple[Value, Value]) -> None:
         b, slot = self.b, self.slot
         branch = b.if_(self.direct, has_else=True)
         with branch.then(), b.for_(0, rows) as row:
             arguments = [
-                b.offset(query, self.element, b.mul(row.index, query_row)),
+                self._at(Slot.QUERY_COPY, b.mul(row.index, slot[Slot.HEAD])),
                 self._at(Slot.KEY, b.mul(chunk.first, slot[Slot.KEY_ROW])),
                 slot[Slot.KEY_ROW],
                 slot[Slot.HEAD],
                 limit,
                 self._at(Slot.SCORES, b.mul(row.index, slot[Slot.CHUNK])),
             ]
-            b.call(dots_name(self.shape.element), arguments)
+            b.call(_dots_name(self.elements), arguments)
 
         def panel(key: Value, keys: Value) -> None:
             keys_panel = self._at(Slot.PACKED_KEYS, b.mul(key, slot[Slot.HEAD]))
             arguments = [
-                query, query_row, keys_panel, b.const(b.i64, PANEL), self._at(Slot.SCORES, key), slot[Slot.CHUNK],
+                slot[Slot.QUERY_COPY], slot[Slot.HEAD], keys_panel, b.const(b.i64, PANEL), self._at(Slot.SCORES, key), slot[Slot.CHUNK],
                 slot[Slot.HEAD], self.zeros, b.const(b.i64, 0), keys, keys_panel, b.const(b.i64, 0),
             ]  # fmt: skip
             b.call_pointer(self.table.function(picked, keys), arguments)
@@ -290,7 +347,6 @@ class _Head:
                 self._at(Slot.SCORES, b.mul(loop.index, slot[Slot.CHUNK])),
                 self._mask_address(b.add(mask_row, b.mul(chunk.first, slot[Slot.MASK_KEY]))),
                 slot[Slot.MASK_KEY],
-                slot[Slot.SCALE],
                 valid,
                 limit,
                 self._at(Slot.STATE, b.mul(state_row, 2)),
@@ -304,7 +360,7 @@ class _Head:
         """Address of a mask element: bytes for bool masks, else elements."""
         b = self.b
         is_bool = b.cmp("eq", self.slot[Slot.MASK_KIND], MASK_KINDS.index("bool"))
-        step = b.select(is_bool, b.const(b.i64, 1), b.const(b.i64, self.shape.element_bytes))
+        step = b.select(is_bool, b.const(b.i64, 1), b.const(b.i64, self.elements.bytes))
         return b.offset(self.slot[Slot.MASK], b.i8, b.mul(index, step))
 
     def _emit_rescale(self, row: Value, alpha: Value | None) -> None:
@@ -313,14 +369,20 @@ class _Head:
         with b.for_(0, self.slot[Slot.VALUE_HEAD], lanes) as loop:
             b.store(b.mul(b.load(sums, self.element, loop.index, width=lanes), alpha), sums, loop.index)
 
-    def _emit_values(self, chunk: _Chunk, row: Value, rows: Value, limit: Value, picked: tuple[Value, Value]) -> None:
+    def _emit_values(
+        self,
+        chunk: _Chunk,
+        row: Value,
+        rows: Value,
+        limit: Value,
+        picked: tuple[Value, Value],
+        ahead: tuple[Value, Value],
+    ) -> None:
         b, slot = self.b, self.slot
         is_first = b.cmp("eq", chunk.first, 0)
 
         def panel(column: Value, columns: Value) -> None:
-            # Tiles read whole panels of 64 or 32 columns, which only packed values always have.
-            whole = b.or_(b.cmp("eq", columns, PANEL), b.cmp("eq", columns, NARROW))
-            in_place = b.and_(self.direct, b.and_(whole, b.cmp("eq", slot[Slot.VALUE_COLUMN], 1)))
+            in_place = self._reads_values_in_place(columns)
             packs = b.if_(b.and_(self.direct, b.not_(in_place)))
             with packs.then():
                 self._emit_pack_values(chunk, column, columns)
@@ -332,11 +394,19 @@ class _Head:
             init_stride = b.select(is_first, b.const(b.i64, 0), self.value_row)
             arguments = [
                 slot[Slot.SCORES], slot[Slot.CHUNK], values, stride, sums, self.value_row, limit, init, init_stride,
-                columns, values, b.const(b.i64, 0),
+                columns, *ahead,
             ]  # fmt: skip
             b.call_pointer(self.table.function(picked, columns), arguments)
 
         self._panels(slot[Slot.VALUE_HEAD], panel)
+
+    def _reads_values_in_place(self, columns: Value) -> Value:
+        """Tiles read whole panels of 64 or 32 columns in their own element type, which only packed values always have."""
+        b = self.b
+        if self.elements.is_narrow:
+            return b.const(b.i1, 0)
+        whole = b.or_(b.cmp("eq", columns, PANEL), b.cmp("eq", columns, NARROW))
+        return b.and_(self.direct, b.and_(whole, b.cmp("eq", self.slot[Slot.VALUE_COLUMN], 1)))
 
     # ---- results -------------------------------------------------------------------------------------------------
 
@@ -356,8 +426,8 @@ class _Head:
         adjacent = b.if_(b.cmp("eq", slot[Slot.OUT_COLUMN], 1), has_else=True)
         with adjacent.then(), b.for_(0, slot[Slot.VALUE_HEAD], lanes) as loop:
             exists = b.tail_mask(b.sub(slot[Slot.VALUE_HEAD], loop.index), lanes)
-            b.store(result(loop.index), out, loop.index, mask=exists)
+            self.elements.store(b, result(loop.index), out, loop.index, mask=exists)
         with adjacent.otherwise(), b.for_(0, slot[Slot.VALUE_HEAD], lanes) as loop:
             exists = b.tail_mask(b.sub(slot[Slot.VALUE_HEAD], loop.index), lanes)
             positions = b.mul(b.add(b.lane_numbers(lanes), loop.index), slot[Slot.OUT_COLUMN])
-            b.scatter(result(loop.index), out, positions, mask=exists)
+            self.elements.scatter(b, result(loop.index), out, positions, mask=exists)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import Float64Type, IntegerType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.codegen.attend.driver import (
@@ -22,13 +22,14 @@ from anyshape.codegen.attend.driver import (
     attend_arguments,
     attend_name,
 )
-from anyshape.codegen.attend.softmax import MASK_KINDS
+from anyshape.codegen.attend.elements import ATTEND_ELEMENTS, Elements
+from anyshape.codegen.attend.softmax import MASK_KINDS, query_factor
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Value
 from anyshape.codegen.points import EmittedKernel
 from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.schedule import Schedule
-from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape, tile_shape
+from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL
 from anyshape.dialects.tile.ops import AttendOp, KernelOp, buffer_of
 from anyshape.kernels.cost import AttentionWork, attention_time, grain_of
 from anyshape.support.errors import CodegenError
@@ -36,6 +37,10 @@ from anyshape.support.machine import Machine
 from anyshape.symbolic import Size, size_max, size_min
 
 _BLOCK_ROWS = 8 * MAX_ROWS
+_OWN = (Slot.QUERY, Slot.KEY, Slot.VALUE, Slot.OUT, Slot.MASK)
+_NEXT = (Slot.NEXT_QUERY, Slot.NEXT_KEY, Slot.NEXT_VALUE, Slot.NEXT_OUT)
+_AHEAD_KEYS = 512
+"""Up to that many keys the next line's rows are prefetched: of more, what is multiplied outweighs what is read."""
 _USUAL_HEAD = 64
 """What chunks are sized for where a head's size is unknown."""
 
@@ -43,8 +48,8 @@ _USUAL_HEAD = 64
 def can_attend(op: AttendOp) -> str | None:
     """None when `emit_attend` takes the op, else the reason why it does not."""
     types = [buffer_of(value).element_type for value in (op.query, op.key, op.value, op.out)]
-    if any(type_ != types[0] for type_ in types) or str(types[0]) not in ("f32", "f64"):
-        return f"attention over {', '.join(map(str, types))}; the driver exists for f32 and f64 throughout"
+    if any(type_ != types[0] for type_ in types) or str(types[0]) not in ATTEND_ELEMENTS:
+        return f"attention over {', '.join(map(str, types))}; the driver exists for {', '.join(ATTEND_ELEMENTS)} throughout"
     mask = None if op.mask is None else buffer_of(op.mask).element_type
     if mask not in (None, IntegerType(1), types[0]):
         return f"the mask is {mask}; expected i1 or {types[0]}"
@@ -67,18 +72,19 @@ def attend_time(op: AttendOp, machine: Machine) -> Size:
 
 def _work(op: AttendOp, machine: Machine) -> AttentionWork:
     direct = DIRECT_QUERIES if buffer_of(op.key).strides.data[-1].constant_or(None) == 1 else 0
-    return AttentionWork.of(op, _shape_of(op, machine).element_bytes, direct)
+    elements = _elements_of(op, machine)
+    return AttentionWork.of(op, elements.bytes, elements.shape.element_bytes, direct)
 
 
-def _shape_of(op: AttendOp, machine: Machine) -> TileShape:
-    return tile_shape("f64" if isinstance(buffer_of(op.query).element_type, Float64Type) else "f32", machine)
+def _elements_of(op: AttendOp, machine: Machine) -> Elements:
+    return Elements.of(str(buffer_of(op.query).element_type), machine)
 
 
 @dataclass(frozen=True)
 class _Layout:
     """Blocks of query rows, and the parts of a worker's scratch in bytes."""
 
-    shape: TileShape
+    elements: Elements
     blocks: Size
     chunk: Size
     """Keys of a chunk, a multiple of 64; at least 64."""
@@ -93,30 +99,29 @@ class _Layout:
                 "this attention cannot be claimed",
                 where="tile.attend",
                 got=reason,
-                expected="f32 or f64 throughout",
+                expected=f"one of {', '.join(ATTEND_ELEMENTS)} throughout",
                 remedy="check `can_attend` first",
             )
-        query = buffer_of(op.query)
-        shape = _shape_of(op, machine)
+        elements = _elements_of(op, machine)
+        bytes_ = elements.shape.element_bytes
         _, _, _, queries, keys, head, value_head = op.extents.data
         widths = head.constant_or(_USUAL_HEAD) + value_head.constant_or(_USUAL_HEAD)
-        longest = max(PANEL, machine.l2 // 2 // (widths * shape.element_bytes + 1) // PANEL * PANEL)
+        longest = max(PANEL, machine.l2 // 2 // (widths * bytes_ + 1) // PANEL * PANEL)
         chunk = size_max(PANEL, size_min(longest, (keys + (PANEL - 1)) // PANEL * PANEL))
         value_row = (value_head + (PANEL - 1)) // PANEL * PANEL
-        copies_query = query.strides.data[-1].constant_or(None) != 1
-        elements = {
+        counts = {
             Slot.PACKED_KEYS: chunk * head,
             Slot.PACKED_VALUES: chunk * value_row,
             Slot.SCORES: chunk * MAX_ROWS,
             Slot.SUMS: value_row * SUPER_ROWS,
             Slot.STATE: Size.const(2 * SUPER_ROWS),
-            Slot.QUERY_COPY: head * SUPER_ROWS if copies_query else Size.const(0),
+            Slot.QUERY_COPY: head * MAX_ROWS,
         }
         blocks = (queries + (_BLOCK_ROWS - 1)) // _BLOCK_ROWS
-        parts = {slot: count * shape.element_bytes for slot, count in elements.items()}
+        parts = {slot: count * bytes_ for slot, count in counts.items()}
         mask = None if op.mask is None else buffer_of(op.mask).element_type
         kind = "none" if mask is None else "bool" if isinstance(mask, IntegerType) else "float"
-        return _Layout(shape, blocks, chunk, parts, MASK_KINDS.index(kind))
+        return _Layout(elements, blocks, chunk, parts, MASK_KINDS.index(kind))
 
     @property
     def scratch_bytes(self) -> Size:
@@ -128,7 +133,7 @@ def emit_attend(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine:
     op = cast(AttendOp, op)
     layout = _Layout.of(op, machine)
     b = Builder()
-    module.declare(attend_name(layout.shape.element), attend_arguments(b))
+    module.declare(attend_name(layout.elements.name), attend_arguments(b))
     name = kernel.sym_name.data
     with module.function(name, [b.ptr, b.ptr, b.i64, b.i64, b.ptr, b.ptr]) as f:
         task = b.alloca(b.i64, SLOTS)
@@ -173,7 +178,7 @@ class _KernelBody:
     ) -> None:
         self.b, self.op, self.layout, self.args, self.task, self.last_head = b, op, layout, args, task, last_head
         self.symbols = {name: b.load(args[1], b.i64, number) for number, name in enumerate(kernel.symbol_names)}
-        self.element = b.type(layout.shape.element)
+        self.element = b.type(layout.elements.shape.element)
         names = ("batch", "heads", "key_heads", "queries", "keys", "head", "value_head")
         self.extents = {
             name: emit_size(b, size, self.symbols) for name, size in zip(names, op.extents.data, strict=True)
@@ -225,7 +230,8 @@ class _KernelBody:
         self._set(Slot.HEAD, extents["head"])
         self._set(Slot.VALUE_HEAD, extents["value_head"])
         self._set(Slot.CHUNK, emit_size(b, self.layout.chunk, self.symbols))
-        self._set(Slot.SCALE, b.const(self.element, op.scale.value.data))
+        factor = query_factor(op.scale.value.data, MASK_KINDS[self.layout.mask_kind])
+        self._set(Slot.FACTOR, b.const(self.element, factor))
         self._set(Slot.CAUSAL, int(op.causal is not None))
         few = b.cmp("sle", extents["queries"], DIRECT_QUERIES)
         direct = b.and_(few, b.cmp("eq", self.strides[op.key][-1], 1))
@@ -249,35 +255,51 @@ class _KernelBody:
 
     def emit(self) -> None:
         """For each line, the part of its blocks that lies in [begin, end)."""
-        b, op, lines = self.b, self.op, self.lines
+        b, lines = self.b, self.lines
         begin, end = self.args[2], self.args[3]
-        with b.for_(b.div(begin, lines.blocks), b.ceildiv(end, lines.blocks)) as line:
+        past = b.ceildiv(end, lines.blocks)
+        ahead = b.cmp("sle", self.extents["keys"], _AHEAD_KEYS)
+        with b.for_(b.div(begin, lines.blocks), past) as line:
             start = b.mul(line.index, lines.blocks)
             first = b.maximum(b.sub(begin, start), 0)
             last = b.minimum(b.sub(end, start), lines.blocks)
             first_row = b.div(b.mul(lines.rows, first), lines.blocks)
             last_row = b.div(b.mul(lines.rows, last), lines.blocks)
-            batch = b.div(line.index, lines.heads)
-            head = b.sub(line.index, b.mul(batch, lines.heads))
-            key_head = b.div(head, lines.shared_by)
             self._set(Slot.ROWS, b.sub(last_row, first_row))
             self._set(Slot.FIRST_ROW, first_row)
-            for slot, buffer in ((Slot.QUERY, op.query), (Slot.OUT, op.out), (Slot.MASK, op.mask)):
-                if buffer is not None:
-                    self._set(slot, self._address(buffer, self._line_strides(buffer), [batch, head, first_row]))
-            for slot, buffer in ((Slot.KEY, op.key), (Slot.VALUE, op.value)):
-                self._set(slot, self._address(buffer, self.strides[buffer], [batch, key_head]))
-            number = b.add(b.mul(batch, self.extents["key_heads"]), key_head)
+            batch, head = self._split(line.index)
+            self._set_addresses(_OWN, batch, head, first_row)
+            next_ = b.select(ahead, b.minimum(b.add(line.index, 1), b.sub(past, 1)), line.index)
+            self._set_addresses(_NEXT, *self._split(next_), b.const(b.i64, 0))
+            number = b.add(b.mul(batch, self.extents["key_heads"]), b.div(head, lines.shared_by))
             is_new = b.cmp("ne", number, b.load(self.last_head, b.i64))
             self._set(Slot.PACK, b.convert(is_new, b.i64, signed=False))
             b.store(number, self.last_head)
-            b.call(attend_name(self.layout.shape.element), [self.task])
+            b.call(attend_name(self.layout.elements.name), [self.task])
+
+    def _split(self, line: Value) -> tuple[Value, Value]:
+        """(batch point, head of it) of a line."""
+        b = self.b
+        batch = b.div(line, self.lines.heads)
+        return batch, b.sub(line, b.mul(batch, self.lines.heads))
+
+    def _set_addresses(self, slots: Sequence[Slot], batch: Value, head: Value, row: Value) -> None:
+        """Where a line's query, key, value, result and mask begin, as many of them as there are slots."""
+        key_head = self.b.div(head, self.lines.shared_by)
+        op = self.op
+        for slot, buffer in zip(slots, (op.query, op.key, op.value, op.out, op.mask), strict=False):
+            if buffer is None:
+                continue
+            if buffer is op.key or buffer is op.value:
+                self._set(slot, self._address(buffer, self.strides[buffer], [batch, key_head]))
+            else:
+                self._set(slot, self._address(buffer, self._line_strides(buffer), [batch, head, row]))
 
     def _address(self, buffer: SSAValue, strides: Sequence[Value], indices: Sequence[Value]) -> Value:
         """The address of buffer[indices, 0…]; elements of a bool mask are bytes."""
         b = self.b
         assert isinstance(buffer, BlockArgument)
-        element = b.i8 if isinstance(buffer_of(buffer).element_type, IntegerType) else self.element
+        element = b.i8 if isinstance(buffer_of(buffer).element_type, IntegerType) else self.layout.elements.in_memory(b)
         pointer = b.load(b.offset(self.args[0], b.i64, buffer.index), b.ptr)
         for stride, index in zip(strides, indices, strict=False):
             pointer = b.offset(pointer, element, b.mul(index, stride))

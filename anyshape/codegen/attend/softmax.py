@@ -2,11 +2,12 @@
 
 `as_softmax_<element>_<kind>` for the mask kinds `none`, `bool` and `float`:
 
-    x[j] = scale·scores[j] + mask[j]   (−∞ where a bool mask is false, and from `valid` on)
+    x[j] = scores[j] + mask[j]   (−∞ where a bool mask is false, and from `valid` on)
     m' = max(m, max x),  α = exp(m − m'),  scores[j] = exp(x[j] − m'),  l' = α·l + Σ scores
 
-Masked scores become exactly 0. While every score so far is −∞, m' stays −∞ and all results are 0. Source: Milakov and
-Gimelshein, "Online normalizer calculation for softmax", 2018.
+Queries come multiplied by `query_factor`, so scores are in units where exp is 2ˣ; beside a float mask, which may hold the lowest finite
+number, it is eˣ. Masked scores become exactly 0. While every score so far is −∞, m' stays −∞ and all results are 0. Source: Milakov
+and Gimelshein, "Online normalizer calculation for softmax", 2018.
 """
 
 from __future__ import annotations
@@ -15,15 +16,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from anyshape.codegen.attend.elements import Elements
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
-from anyshape.codegen.tiles.shape import TileShape
-from anyshape.codegen.vector_math.exponential import exp_normal
+from anyshape.codegen.vector_math.exponential import exp_reduced
+from anyshape.codegen.vector_math.floats import LN_2, LOG2_E, format_of, polynomial, power_of_two_of_rounded
 
 MaskKind = Literal["none", "bool", "float"]
 MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)
-_SMALLEST_EXPONENT = {"f32": -87.0, "f64": -708.0}
-"""Below this eˣ is denormal or zero, and taken as zero: 1e-38 of the largest probability."""
+Step = Callable[[Value, Value, Value | None, Value], Value]
+"""(index, x, lanes that exist and are kept or None for all, what the vectors before gave) -> what they give with this one."""
+_SMALLEST = {"f32": -126.0, "f64": -1022.0}
+"""Below this 2ˣ is denormal, and taken as zero: 1e-38 of the largest probability."""
+_EXP2 = (0.6931470036506653, 0.2402224689722061, 0.0555071085691452, 0.0096712913364172, 0.0013269521296024)
+"""(2ʳ − 1)/r on |r| ≤ 1/2 for f32; relative error in 2ʳ 2^-23.3, less than the rounding of a score."""
+
+
+def query_factor(scale: float, kind: MaskKind) -> float:
+    """What queries are multiplied by."""
+    return scale if kind == "float" else scale * LOG2_E
 
 
 def softmax_name(element: str, kind: MaskKind) -> str:
@@ -31,32 +42,31 @@ def softmax_name(element: str, kind: MaskKind) -> str:
     return f"as_softmax_{element}_{kind}"
 
 
-def softmax_arguments(b: Builder, element: str) -> list[Type]:
-    """(scores, mask, stride of mask, scale, valid, total, state); returns α.
+def softmax_arguments(b: Builder, elements: Elements) -> list[Type]:
+    """(scores, mask, stride of mask, valid, total, state); returns α.
 
     Scores are readable and writable up to the next multiple of 64; those in [valid, total) become 0. `state` is (m, l).
     """
-    return [b.ptr, b.ptr, b.i64, b.type(element), b.i64, b.i64, b.ptr]
+    return [b.ptr, b.ptr, b.i64, b.i64, b.i64, b.ptr]
 
 
-def emit_softmax(module: ModuleBuilder, shape: TileShape, kind: MaskKind) -> None:
-    """Define `softmax_name(element, kind)`."""
+def emit_softmax(module: ModuleBuilder, elements: Elements, kind: MaskKind) -> None:
+    """Define `softmax_name(elements.name, kind)`."""
     b = Builder()
-    element = b.type(shape.element)
-    arguments = softmax_arguments(b, shape.element)
-    with module.function(softmax_name(shape.element, kind), arguments, [element]) as f:
-        scores, mask, stride, scale, valid, total, state = f.args
-        row = _Row(b, shape, kind, scores, mask, stride, scale)
-        largest = row.emit_scores(valid)
+    element = b.type(elements.shape.element)
+    arguments = softmax_arguments(b, elements)
+    with module.function(softmax_name(elements.name, kind), arguments, [element]) as f:
+        scores, mask, stride, valid, total, state = f.args
+        row = _Row(b, elements, kind, scores, mask, stride, valid)
         before, sum_before = b.load(state, element), b.load(state, element, 1)
-        after = b.maximum(before, largest_lane(b, largest), nan="either")
+        after = b.maximum(before, largest_lane(b, row.emit_largest()), nan="either")
         # −∞ − −∞ is NaN, so a row without a finite score is measured from 0.
         origin = b.select(b.cmp("oeq", after, float("-inf")), 0.0, after)
-        sum_ = b.reduce("add", row.emit_probabilities(valid, origin))
-        row.emit_zeros(valid, total)
+        sum_ = b.reduce("add", row.emit_probabilities(origin))
+        row.emit_zeros(total)
         later = b.if_(b.cmp("une", before, float("-inf")), [element])
         with later.then():
-            later.yield_(exp_nonpositive(b, b.sub(before, origin), shape.element))
+            later.yield_(exp_nonpositive(b, b.sub(before, origin), kind))
         with later.otherwise():
             later.yield_(b.const(element, 0))
         alpha = later.results[0]
@@ -65,11 +75,26 @@ def emit_softmax(module: ModuleBuilder, shape: TileShape, kind: MaskKind) -> Non
         f.return_(alpha)
 
 
-def exp_nonpositive(b: Builder, x: Value, element: str) -> Value:
-    """eˣ for x ≤ 0 and NaN; results below the normal range are exactly 0."""
-    smallest = _SMALLEST_EXPONENT[element]
-    vanishes = b.cmp("olt", x, smallest)
-    return b.select(vanishes, 0.0, exp_normal(b, b.select(vanishes, smallest, x)))
+def exp_nonpositive(b: Builder, x: Value, kind: MaskKind, keep: Value | None = None) -> Value:
+    """2ˣ, or eˣ beside a float mask, for x ≤ 0 and NaN; results below the normal range are exactly 0, as are those not kept.
+
+    Of eˣ, x = n·ln2 + r by a single FMA: what ln2 lacks, |n|·2^-29 in f32 (|n|·2^-55 in f64), is below the rounding of x itself.
+    """
+    form = format_of(x)
+    is_natural = kind == "float"
+    # Not less: NaN passes.
+    exists = b.cmp("uge", x, _SMALLEST[form.name] * (LN_2 if is_natural else 1.0))
+    shifted = b.fma(x, LOG2_E, form.round_magic) if is_natural else b.add(x, form.round_magic)
+    n = b.sub(shifted, form.round_magic)
+    if is_natural:
+        significand = exp_reduced(b, b.fma(n, -LN_2, x), form)
+    elif form.name == "f32":
+        r = b.sub(x, n)
+        significand = b.fma(r, polynomial(b, r, _EXP2), 1.0)
+    else:
+        significand = exp_reduced(b, b.mul(b.sub(x, n), LN_2), form)
+    result = b.mul(significand, power_of_two_of_rounded(b, shifted, form))
+    return b.select(exists if keep is None else b.and_(exists, keep), result, 0.0)
 
 
 def largest_lane(b: Builder, x: Value) -> Value:
@@ -85,83 +110,89 @@ def largest_lane(b: Builder, x: Value) -> Value:
 @dataclass(frozen=True)
 class _Row:
     b: Builder
-    shape: TileShape
+    elements: Elements
     kind: MaskKind
     scores: Value
     mask: Value
     stride: Value
-    scale: Value
+    valid: Value
 
-    def emit_scores(self, valid: Value) -> Value:
-        """Replace the scores by x, −∞ in the lanes after `valid`; returns the largest in each lane."""
+    @property
+    def lanes(self) -> int:
+        return self.elements.shape.lanes
+
+    def emit_largest(self) -> Value:
+        """The largest x in each lane."""
         b = self.b
-        lowest = b.splat(float("-inf"), b.type(self.shape.element), self.shape.lanes)
+        lowest = b.splat(float("-inf"), b.type(self.elements.shape.element), self.lanes)
+
+        def step(index: Value, x: Value, keep: Value | None, largest: Value) -> Value:
+            x = x if keep is None else b.select(keep, x, lowest)
+            return b.maximum(x, largest, nan="either")
+
+        return self._walk(lowest, step)
+
+    def emit_probabilities(self, origin: Value) -> Value:
+        """Replace the scores by exp(x − origin); returns the sum in each lane."""
+        b = self.b
+        start = b.broadcast(origin, self.lanes)
+
+        def step(index: Value, x: Value, keep: Value | None, sum_: Value) -> Value:
+            p = exp_nonpositive(b, b.sub(x, start), self.kind, keep)
+            b.store(p, self.scores, index)
+            return b.add(sum_, p)
+
+        return self._walk(b.splat(0, b.type(self.elements.shape.element), self.lanes), step)
+
+    def _walk(self, initial: Value, step: Step) -> Value:
+        """Fold `step` over the vectors of the row; the mask is adjacent in memory, or gathered."""
         if self.kind == "none":
-            return self._emit_score_loop(valid, lowest, lambda index, lanes: None)
-        adjacent = b.if_(b.cmp("eq", self.stride, 1), [lowest.type])
+            return self._fold(initial, step, is_adjacent=True)
+        b = self.b
+        adjacent = b.if_(b.cmp("eq", self.stride, 1), [initial.type])
         with adjacent.then():
-            adjacent.yield_(self._emit_score_loop(valid, lowest, self._load_adjacent))
+            adjacent.yield_(self._fold(initial, step, is_adjacent=True))
         with adjacent.otherwise():
-            adjacent.yield_(self._emit_score_loop(valid, lowest, self._load_strided))
+            adjacent.yield_(self._fold(initial, step, is_adjacent=False))
         return adjacent.results[0]
 
-    def _emit_score_loop(
-        self, valid: Value, lowest: Value, load_mask: Callable[[Value, Value | None], Value | None]
-    ) -> Value:
-        b, lanes = self.b, self.shape.lanes
-        whole = b.sub(valid, b.rem(valid, lanes))
-        with b.for_(0, whole, lanes, [lowest]) as loop:
-            x = self._masked(self._scaled(loop.index), load_mask(loop.index, None))
-            b.store(x, self.scores, loop.index)
-            loop.yield_(b.maximum(x, loop.args[0], nan="either"))
-        tail = b.if_(b.cmp("slt", whole, valid), [lowest.type])
+    def _fold(self, initial: Value, step: Step, *, is_adjacent: bool) -> Value:
+        b, lanes = self.b, self.lanes
+        whole = b.sub(self.valid, b.rem(self.valid, lanes))
+        with b.for_(0, whole, lanes, [initial]) as loop:
+            x, keep = self._masked(loop.index, None, is_adjacent=is_adjacent)
+            loop.yield_(step(loop.index, x, keep, loop.args[0]))
+        tail = b.if_(b.cmp("slt", whole, self.valid), [initial.type])
         with tail.then():
-            exists = b.tail_mask(b.sub(valid, whole), lanes)
-            x = b.select(exists, self._masked(self._scaled(whole), load_mask(whole, exists)), float("-inf"))
-            b.store(x, self.scores, whole)
-            tail.yield_(b.maximum(x, loop.results[0], nan="either"))
+            exists = b.tail_mask(b.sub(self.valid, whole), lanes)
+            x, keep = self._masked(whole, exists, is_adjacent=is_adjacent)
+            tail.yield_(step(whole, x, exists if keep is None else b.and_(keep, exists), loop.results[0]))
         with tail.otherwise():
             tail.yield_(loop.results[0])
         return tail.results[0]
 
-    def _scaled(self, index: Value) -> Value:
-        b = self.b
-        scores = b.load(self.scores, b.type(self.shape.element), index, width=self.shape.lanes)
-        return b.mul(scores, b.broadcast(self.scale, self.shape.lanes))
-
-    def _masked(self, x: Value, mask: Value | None) -> Value:
-        if mask is None:
-            return x
+    def _masked(self, index: Value, exists: Value | None, *, is_adjacent: bool) -> tuple[Value, Value | None]:
+        """(scores + mask, which lanes a bool mask keeps)."""
+        b, lanes = self.b, self.lanes
+        scores = b.load(self.scores, b.type(self.elements.shape.element), index, width=lanes)
+        if self.kind == "none":
+            return scores, None
+        positions = None if is_adjacent else b.mul(b.add(b.lane_numbers(lanes), index), self.stride)
         if self.kind == "float":
-            return self.b.add(x, mask)
-        return self.b.select(self.b.cmp("ne", mask, 0), x, float("-inf"))
+            if positions is None:
+                mask = self.elements.load(b, self.mask, index, width=lanes, mask=exists)
+            else:
+                mask = self.elements.gather(b, self.mask, positions, mask=exists)
+            return b.add(scores, mask), None
+        if positions is None:
+            mask = b.load(self.mask, b.i8, index, width=lanes, mask=exists)
+        else:
+            mask = b.gather(self.mask, b.i8, positions, mask=exists)
+        return scores, b.cmp("ne", mask, 0)
 
-    def _mask_type(self) -> Type:
-        return self.b.i8 if self.kind == "bool" else self.b.type(self.shape.element)
-
-    def _load_adjacent(self, index: Value, exists: Value | None) -> Value:
-        return self.b.load(self.mask, self._mask_type(), index, width=self.shape.lanes, mask=exists)
-
-    def _load_strided(self, index: Value, exists: Value | None) -> Value:
-        b, lanes = self.b, self.shape.lanes
-        positions = b.mul(b.add(b.lane_numbers(lanes), index), self.stride)
-        return b.gather(self.mask, self._mask_type(), positions, mask=exists)
-
-    def emit_probabilities(self, valid: Value, origin: Value) -> Value:
-        """Replace x by exp(x − origin); returns the sum in each lane."""
-        b, lanes = self.b, self.shape.lanes
-        element = b.type(self.shape.element)
-        start = b.broadcast(origin, lanes)
-        with b.for_(0, valid, lanes, [b.splat(0, element, lanes)]) as loop:
-            x = b.load(self.scores, element, loop.index, width=lanes)
-            p = exp_nonpositive(b, b.sub(x, start), self.shape.element)
-            b.store(p, self.scores, loop.index)
-            loop.yield_(b.add(loop.args[0], p))
-        return loop.results[0]
-
-    def emit_zeros(self, valid: Value, total: Value) -> None:
+    def emit_zeros(self, total: Value) -> None:
         """Clear the scores between the last valid vector and `total`."""
-        b, lanes = self.b, self.shape.lanes
-        zeros = b.splat(0, b.type(self.shape.element), lanes)
-        with b.for_(b.mul(b.ceildiv(valid, lanes), lanes), total, lanes) as loop:
+        b, lanes = self.b, self.lanes
+        zeros = b.splat(0, b.type(self.elements.shape.element), lanes)
+        with b.for_(b.mul(b.ceildiv(self.valid, lanes), lanes), total, lanes) as loop:
             b.store(zeros, self.scores, loop.index)

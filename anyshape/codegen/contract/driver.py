@@ -9,8 +9,8 @@
 The first depth block starts from the bias or from zero, the others from what the one before has stored. A right-hand side that is
 not packed is packed panel by panel into scratch, unless it is row-major and the rows are too few to pay for it, or a single row
 meets adjacent k: then dot products serve, the only case in which a row's sum has another order than k's. A left-hand side whose
-k are not adjacent is copied likewise. bf16, f16 and i8 are always packed, and their left-hand side copied in the form that tiles
-take. After the last depth block the epilogue, if any, runs over each tile just stored.
+k are not adjacent is copied likewise. bf16, f16 and i8 are always packed as right-hand sides, and copied in the form that tiles take
+as left-hand sides. After the last depth block the epilogue, if any, runs over each tile just stored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from anyshape.codegen.tiles.pack import (
     pack_rhs_name,
 )
 from anyshape.codegen.tiles.pack_narrow import emit_pack_lhs_narrow, emit_pack_rhs_narrow
-from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape
+from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, PANEL, TileShape
 
 _DIRECT_ROWS = 2 * MAX_ROWS
 """Up to that many rows an unpacked row-major panel is read where it lies: packing would cost more than it saves."""
@@ -88,12 +88,14 @@ def emit_block_driver(module: ModuleBuilder, shape: TileShape) -> None:
     """Define `block_name(element)` and everything that it calls."""
     emit_tiles(module, shape)
     if shape.is_wide:
-        emit_pack_lhs(module, shape)
         emit_pack_rhs(module, shape)
         emit_dots(module, shape)
     else:
-        emit_pack_lhs_narrow(module, shape)
         emit_pack_rhs_narrow(module, shape)
+    if shape.lhs_memory == shape.sum_element:
+        emit_pack_lhs(module, shape)
+    else:
+        emit_pack_lhs_narrow(module, shape)
     b = Builder()
     zeros = module.constant_bytes(bytes(PANEL * shape.sum_bytes), alignment=64)
     one = module.constant_bytes(struct.pack("<d" if shape.element == "f64" else "<f", 1.0))
@@ -111,8 +113,9 @@ class _Block:
     b: Builder
     shape: TileShape
     slot: dict[Slot, Value]
-    element: Type
-    """Of both factors in memory."""
+    lhs_element: Type
+    rhs_element: Type
+    """Of the factors in memory."""
     sum_element: Type
     has_bias: Value
     has_epilogue: Value
@@ -140,7 +143,7 @@ class _Block:
         has_bias, has_epilogue = (
             b.cmp("ne", b.load(b.offset(task, b.i64, slot.value), b.i64), 0) for slot in (Slot.INIT, Slot.EPILOGUE)
         )
-        elements = b.type(shape.element), b.type(shape.sum_element)
+        elements = b.type(shape.lhs_memory), b.type(shape.rhs_memory), b.type(shape.sum_element)
         constants = b.address_of(zeros), b.address_of(one)
         return _Block(
             b, shape, slot, *elements, has_bias, has_epilogue, *constants, tiles, low, extra, table, table.pick(b.add(low, 1)),
@@ -175,7 +178,7 @@ class _Factors:
 def _emit_lhs(block: _Block, first_k: Value, depth: Value) -> tuple[Value, Value]:
     """(pointer, row stride) of the depth block of the left-hand side, copied if tiles cannot read it where it lies."""
     b, slot, shape = block.b, block.slot, block.shape
-    source = b.offset(slot[Slot.LHS], block.element, b.mul(first_k, slot[Slot.LHS_DEPTH]))
+    source = b.offset(slot[Slot.LHS], block.lhs_element, b.mul(first_k, slot[Slot.LHS_DEPTH]))
     copies = b.cmp("ne", slot[Slot.LHS_DEPTH], 1) if shape.reads_lhs else b.const(b.i1, 1)
     if shape.group > 1:
         copies = b.or_(copies, b.cmp("ne", b.rem(depth, shape.group), 0))
@@ -194,7 +197,7 @@ def _emit_narrow_rhs(block: _Block, panel: Value, first_k: Value, columns: Value
     """The factors of a panel's depth block of elements that tiles read in packed form only."""
     b, slot, element = block.b, block.slot, block.shape.element
     start = b.add(b.mul(panel, slot[Slot.RHS_PANEL]), b.mul(first_k, slot[Slot.RHS_DEPTH]))
-    source = b.offset(slot[Slot.RHS], block.element, start)
+    source = b.offset(slot[Slot.RHS], block.rhs_element, start)
     is_packed = b.cmp("ne", slot[Slot.PACKED], 0)
     branch = b.if_(b.not_(is_packed))
     with branch.then():
@@ -213,7 +216,7 @@ def _emit_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: 
     """
     b, slot, element = block.b, block.slot, block.shape.element
     start = b.add(b.mul(panel, slot[Slot.RHS_PANEL]), b.mul(first_k, slot[Slot.RHS_DEPTH]))
-    source = b.offset(slot[Slot.RHS], block.element, start)
+    source = b.offset(slot[Slot.RHS], block.rhs_element, start)
     scratch = slot[Slot.RHS_SCRATCH]
     adjacent = b.and_(b.cmp("eq", slot[Slot.RHS_COLUMN], 1), b.cmp("eq", columns, PANEL))
     direct = b.and_(adjacent, b.cmp("sle", slot[Slot.ROWS], _DIRECT_ROWS))
@@ -247,7 +250,7 @@ def _emit_row_tiles(
     bias = b.select(block.has_bias, b.offset(slot[Slot.INIT], block.sum_element, column), block.zeros)
     init_stride = b.select(goes_on, out_row, b.const(b.i64, 0))
     runs_epilogue = b.and_(is_last, block.has_epilogue)
-    next_panel = b.offset(factors.rhs, block.element, slot[Slot.RHS_PANEL])
+    next_panel = b.offset(factors.rhs, block.rhs_element, slot[Slot.RHS_PANEL])
     tile_high, tile_low = (block.table.function(picked, columns) for picked in (block.tile_high, block.tile_low))
     with b.for_(0, block.tiles) as tile:
         is_high = b.cmp("slt", tile.index, block.extra)
@@ -258,12 +261,22 @@ def _emit_row_tiles(
         sums = [c, out_row, factors.steps, b.select(goes_on, c, bias), init_stride, columns]
         prefetch = _emit_prefetch(block, tile.index, next_panel, factors.steps)
         function = b.select(is_high, tile_high, tile_low)
+        _prefetch_result(block, c, rows)
         b.call_pointer(function, [a, factors.lhs_row, factors.rhs, factors.rhs_row, *sums, *prefetch])
         branch = b.if_(runs_epilogue)
         with branch.then():
             first_row, first_column = b.add(slot[Slot.FIRST_ROW], row), b.add(slot[Slot.FIRST_COLUMN], column)
             arguments = [slot[Slot.CONTEXT], first_row, rows, first_column, columns, c, out_row]
             b.call_pointer(slot[Slot.EPILOGUE], arguments)
+
+
+def _prefetch_result(block: _Block, c: Value, rows: Value) -> None:
+    """Ask for the lines that a tile will store, to write them: they come while it multiplies, and its stores need not wait."""
+    b, shape = block.b, block.shape
+    with b.for_(0, rows) as row:
+        start = b.offset(c, block.sum_element, b.mul(row.index, block.slot[Slot.OUT_ROW]))
+        for byte in range(0, PANEL * shape.sum_bytes, LINE):
+            b.prefetch(start, b.i8, byte, write=True)
 
 
 def _emit_prefetch(block: _Block, tile: Value, next_panel: Value, steps: Value) -> tuple[Value, Value]:

@@ -16,11 +16,12 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.contract.driver import SLOTS, Slot, block_name, declare_block_driver
-from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.mlir import ModuleBuilder, Type, Value, byte_size
 from anyshape.codegen.points import EmittedKernel, emit_rectangle
+from anyshape.codegen.points.scalar import memory_type
 from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.schedule import Schedule
-from anyshape.codegen.tiles.shape import PANEL, SUM_ELEMENTS, TileShape, packed_depth, tile_shape
+from anyshape.codegen.tiles.shape import LINE, PANEL, SUM_ELEMENTS, TileShape, packed_depth, tile_shape
 from anyshape.dialects.tile.ops import ContractOp, KernelOp, LoadOp, YieldOp, buffer_of
 from anyshape.kernels.cost import ProductWork, grain_of, product_time
 from anyshape.support.errors import CodegenError
@@ -28,7 +29,6 @@ from anyshape.support.machine import Machine
 from anyshape.symbolic import Size, size_max, size_min
 
 _TASKS_PER_THREAD = 8
-_LINE = 64
 _SMALL_BLOCK_ROWS = 24
 """Rows below which a block would read the right-hand side too often for what it multiplies."""
 
@@ -49,7 +49,7 @@ def contract_time(op: ContractOp, machine: Machine) -> Size:
 def _work(op: ContractOp, layout: _Layout, machine: Machine) -> ProductWork:
     shape = layout.shape
     speed = shape.group * shape.lanes / machine.f32_lanes
-    return ProductWork.of(op, layout.blocks, shape.element_bytes, shape.sum_bytes, speed)
+    return ProductWork.of(op, layout.blocks, (shape.lhs_memory_bytes, shape.element_bytes), shape.sum_bytes, speed)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class _Layout:
                 expected=f"factors of one of {', '.join(SUM_ELEMENTS)}",
                 remedy="check `can_contract` first",
             )
-        shape = tile_shape(str(lhs.element_type), machine)
+        shape = tile_shape(op.factors, machine)
         rows, columns, depth = op.extents.data
         bias, is_plain = _bias(op)
         in_place = str(out.element_type) == shape.sum_element and out.strides.data[-1].constant_or(None) == 1
@@ -119,7 +119,7 @@ class _Layout:
         if self.shape.reads_lhs and in_groups and self.lhs[-1].constant_or(None) == 1:
             return 0
         bytes_ = self.block_rows * self.shape.copied_depth(self.shape.depth) * self.shape.lhs_bytes
-        return -(-bytes_ // _LINE) * _LINE
+        return -(-bytes_ // LINE) * LINE
 
     @property
     def rhs_scratch(self) -> int:
@@ -138,15 +138,13 @@ class _Layout:
 
 def can_contract(op: ContractOp) -> str | None:
     """None when `emit_contract` takes the product, else the reason why it does not."""
-    lhs, rhs, sum_ = (
-        str(type_)
-        for type_ in (buffer_of(op.lhs).element_type, buffer_of(op.rhs).element_type, op.epilogue.block.args[-1].type)
-    )
+    factors, sum_ = op.factors, str(op.epilogue.block.args[-1].type)
     # Sums of bf16 and f16 reach the epilogue in f32, whether it knows them as such or as values of the narrow type.
-    narrow = {lhs} - {"i8"}
-    if lhs == rhs and sum_ in {SUM_ELEMENTS.get(lhs)} | narrow & SUM_ELEMENTS.keys():
+    narrow = {factors} - {"i8"}
+    if sum_ in {SUM_ELEMENTS.get(factors)} | narrow & SUM_ELEMENTS.keys():
         return None
-    return f"the product is {lhs} · {rhs} summed in {sum_}; register tiles exist for {', '.join(SUM_ELEMENTS)} with themselves"
+    lhs, rhs = (str(buffer_of(side).element_type) for side in (op.lhs, op.rhs))
+    return f"the product is {lhs} · {rhs} summed in {sum_}; register tiles exist for {', '.join(SUM_ELEMENTS)}"
 
 
 def _bias(op: ContractOp) -> tuple[BlockArgument | None, bool]:
@@ -194,7 +192,45 @@ def _emit_tile_epilogue(module: ModuleBuilder, b: Builder, kernel: KernelOp, op:
         batch = [b.load(b.offset(context, b.i64, 3 + axis), b.i64) for axis in range(len(op.batch.data))]
         box = [row, b.add(row, rows), column, b.add(column, columns)]
         b.call(rectangle, [buffers, sizes, error, *batch, *box, tile, stride])
+        symbols = {symbol: b.load(sizes, b.i64, number) for number, symbol in enumerate(kernel.symbol_names)}
+        for load in _elementwise_loads(op):
+            at = _element_address(b, load, buffers, symbols, [*batch, b.add(row, rows), column])
+            _prefetch_rows(b, load, at, symbols, rows)
     return f"{name}_tile"
+
+
+def _elementwise_loads(op: ContractOp) -> list[LoadOp]:
+    """What the epilogue reads at the sum's own place with adjacent columns, such as a residual: one load of each buffer."""
+    block = op.epilogue.block
+    found: dict[SSAValue, LoadOp] = {}
+    for load in block.ops:
+        if not isinstance(load, LoadOp) or list(load.indices) != list(block.args[:-1]):
+            continue
+        if buffer_of(load.buffer).strides.data[-1].constant_or(None) == 1:
+            found.setdefault(load.buffer, load)
+    return list(found.values())
+
+
+def _element_address(
+    b: Builder, load: LoadOp, buffers: Value, symbols: Mapping[str, Value], indices: Sequence[Value]
+) -> Value:
+    buffer = load.buffer
+    assert isinstance(buffer, BlockArgument)
+    address = b.load(b.offset(buffers, b.i64, buffer.index), b.ptr)
+    element = memory_type(b, buffer_of(buffer).element_type)
+    for index, stride in zip(indices, buffer_of(buffer).strides.data, strict=True):
+        address = b.offset(address, element, b.mul(index, emit_size(b, stride, symbols)))
+    return address
+
+
+def _prefetch_rows(b: Builder, load: LoadOp, first: Value, symbols: Mapping[str, Value], rows: Value) -> None:
+    """Ask for a panel's columns of `rows` rows from that address on, which the next tile's epilogue reads."""
+    type_ = buffer_of(load.buffer)
+    element, step = memory_type(b, type_.element_type), emit_size(b, type_.strides.data[-2], symbols)
+    with b.for_(0, rows) as row:
+        start = b.offset(first, element, b.mul(row.index, step))
+        for byte in range(0, PANEL * byte_size(element), LINE):
+            b.prefetch(start, b.i8, byte, locality=2)
 
 
 def _tile_epilogue_arguments(b: Builder) -> list[Type]:
@@ -211,7 +247,8 @@ class _KernelBody:
     layout: _Layout
     args: list[Value]
     symbols: Mapping[str, Value]
-    element: Type
+    lhs_element: Type
+    rhs_element: Type
     sum_element: Type
     task: Value
     context: Value
@@ -223,7 +260,8 @@ class _KernelBody:
         task = b.alloca(b.i64, SLOTS)
         context = b.alloca(b.i64, 3 + len(layout.batch))
         symbols = {name: b.load(args[1], b.i64, number) for number, name in enumerate(kernel.symbol_names)}
-        elements = b.type(layout.shape.element), b.type(layout.shape.sum_element)
+        shape = layout.shape
+        elements = b.type(shape.lhs_memory), b.type(shape.rhs_memory), b.type(shape.sum_element)
         body = _KernelBody(b, kernel, op, layout, args, symbols, *elements, task, context)
         body._store_fixed_slots(tile_epilogue)
         return body
@@ -282,7 +320,7 @@ class _KernelBody:
             indices = self._batch_indices(batch)
             self._set(Slot.ROWS, b.sub(last_row, first_row))
             self._set(Slot.FIRST_ROW, first_row)
-            lhs = self._address(self.op.lhs, layout.lhs, [*indices, first_row], self.element)
+            lhs = self._address(self.op.lhs, layout.lhs, [*indices, first_row], self.lhs_element)
             self._set(Slot.LHS, lhs)
             if layout.in_place:
                 self._set(Slot.LHS_KEPT, 0)
@@ -329,9 +367,9 @@ class _KernelBody:
         self._set(Slot.COLUMNS, columns)
         rhs = self._buffer(self.op.rhs)
         if not layout.packed:
-            rhs = self._address(self.op.rhs, layout.rhs, indices, self.element)
+            rhs = self._address(self.op.rhs, layout.rhs, indices, self.rhs_element)
         panel_stride = b.load(b.offset(self.task, b.i64, Slot.RHS_PANEL.value), b.i64)
-        self._set(Slot.RHS, b.offset(rhs, self.element, b.mul(first, panel_stride)))
+        self._set(Slot.RHS, b.offset(rhs, self.rhs_element, b.mul(first, panel_stride)))
         if layout.in_place:
             out = self._address(self.op.out, layout.out, [*indices, first_row], self.sum_element)
             self._set(Slot.OUT, b.offset(out, self.sum_element, column))

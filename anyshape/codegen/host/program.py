@@ -129,8 +129,7 @@ def _byte_count(type: BufferType) -> Size:
 
 def _is_size_of_input(size: Size) -> bool:
     """Whether the size is a constant or a symbol: those are not negative, the runtime checks the sizes of inputs."""
-    atom = size.as_atom()
-    return size.is_constant or (atom is not None and atom.kind == "symbol")
+    return size.is_constant or size.as_symbol() is not None
 
 
 class _Slots:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.mlir import ModuleBuilder, Value, byte_size
-from anyshape.codegen.points.memory import Memory
+from anyshape.codegen.mlir import ModuleBuilder, Value
+from anyshape.codegen.points.memory import Memory, element_bytes
 from anyshape.codegen.points.nest import NestEmitter
-from anyshape.codegen.points.scalar import compute_type, memory_type
+from anyshape.codegen.points.scalar import compute_type
 from anyshape.codegen.points.schedule import Schedule, nested_ops
+from anyshape.codegen.points.streams import streamed_sizes
 from anyshape.codegen.points.values import Frame, Points, Uniform, Varying, lane_start
 from anyshape.codegen.sizes import emit_sizes
 from anyshape.dialects.tile import (
@@ -58,7 +58,7 @@ def emit_kernel(
     if claim is not None:
         return claim(module, kernel, outermost, machine)
     schedule = Schedule(machine)
-    b = Builder()
+    b = Builder(machine.features)
     name = kernel.sym_name.data
     jam = schedule.rows(outermost) if isinstance(outermost, ParallelOp) else 1
     pieces, scratch_bytes = _scratch_layout(b, kernel, jam)
@@ -66,7 +66,10 @@ def emit_kernel(
         buffers, sizes, begin, end, scratch, error = function.args
         entry = _Entry(b, module, kernel, buffers, sizes, error)
         offsets = [offset for offset, _ in pieces.values()] + [size for _, size in pieces.values()]
-        memory = entry.memory(kernel.body.block, offsets)
+        streamed = streamed_sizes(b, kernel, machine)
+        memory = entry.memory(kernel.body.block, [*offsets, *streamed.values()])
+        for buffer, bytes_ in streamed.items():
+            memory.streams[buffer] = b.cmp("sgt", memory.sizes(bytes_), machine.last_level_cache)
         for piece, (offset, size) in pieces.items():
             first = b.offset(scratch, b.i8, memory.sizes(offset))
             step = memory.sizes(size)
@@ -86,6 +89,9 @@ def emit_kernel(
                 got=outermost.name,
                 expected="tile.parallel, tile.lanes without reductions, or an op that the target claims",
             )
+        for is_on in memory.streams.values():
+            with b.if_(is_on).then():
+                b.fence()
     return EmittedKernel(name, scratch_bytes)
 
 
@@ -98,7 +104,7 @@ def emit_rectangle(
         region: takes the batch indices, i, j and the sum; yields the element to store.
         out: the buffer, of rank batch + 2, that the yields go to.
     """
-    b = Builder()
+    b = Builder(machine.features)
     block = region.block
     batch, (row, column, sum_) = block.args[:-3], block.args[-3:]
     element = compute_type(b, sum_.type)
@@ -149,19 +155,13 @@ def _scratch_layout(b: Builder, kernel: KernelOp, rows: int) -> tuple[dict[SSAVa
     for op in nested_ops(kernel.body.block):
         if isinstance(op, ScratchOp):
             type_ = buffer_of(op.result)
-            size = Size.const(_element_bytes(b, type_.element_type))
+            size = Size.const(element_bytes(b, op.result))
             for extent in type_.sizes.data:
                 size = size * extent
             size = (size + _SCRATCH_ALIGNMENT - 1) // _SCRATCH_ALIGNMENT * _SCRATCH_ALIGNMENT
             pieces[op.result] = (total, size)
             total = total + size * rows
     return pieces, total
-
-
-def _element_bytes(b: Builder, element: object) -> int:
-    if element == IntegerType(1):
-        return 1
-    return byte_size(memory_type(b, element))  # pyright: ignore[reportArgumentType]
 
 
 @dataclass

@@ -14,14 +14,14 @@ instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.mlir import ModuleBuilder, Operand, Type, Value
+from anyshape.codegen.mlir import ModuleBuilder, Operand, Type, Value, byte_size
 from anyshape.codegen.points.narrow import narrow, widen
 from anyshape.codegen.points.scalar import compute_type, memory_type
 from anyshape.codegen.points.transposes import transpose_vectors
@@ -44,8 +44,16 @@ from anyshape.symbolic import Size
 
 _I1 = IntegerType(1)
 _ZERO = bytes(8)
+_ONE = frozenset({1})
 _ZERO_OR_ONE = frozenset({0, 1})
+_LINE = 64
+"""Bytes of a cache line, or half of them."""
 REPORT_INDEX = "ral_report_index"
+
+
+def element_bytes(b: Builder, buffer: SSAValue) -> int:
+    """Bytes of an element of a buffer, one for a bool."""
+    return byte_size(memory_type(b, buffer_of(buffer).element_type))
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,7 @@ class Memory:
         pointers: for each buffer its address, or one a row for scratch.
         sizes: i64 values of every size that the plan names, strides included.
         error: the launch's error cell.
+        streams: results that whole vectors may be stored to past the caches, and whether this launch does so.
     """
 
     builder: Builder
@@ -63,6 +72,7 @@ class Memory:
     pointers: Mapping[SSAValue, Sequence[Value]]
     sizes: Callable[[Size], Value]
     error: Value
+    streams: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
 
     # ---- addresses ---------------------------------------------------------------------------------------------------
 
@@ -81,6 +91,22 @@ class Memory:
                 term = multiply_indices(self.builder, frame, index, self.size_points(stride))
             total = term if total is None else add_indices(self.builder, frame, total, term)
         return self.size_points(Size.const(0)) if total is None else total
+
+    def address(self, buffer: SSAValue, indices: Sequence[Points], frame: Frame) -> Value:
+        """The address of the first lane of one row, as a number."""
+        b = self.builder
+        (start,) = vectors_of(b, row_of(self.offset(buffer, indices, frame), 0), 0, Frame())
+        element = memory_type(b, buffer_of(buffer).element_type)
+        return b.address_number(b.offset(self._pointer(buffer, 0), element, start))
+
+    def prefetch(self, buffer: SSAValue, indices: Sequence[Points], frame: Frame) -> None:
+        """Ask for the lines of a frame's vectors, for the second-level cache."""
+        b, type_ = self.builder, memory_type(self.builder, buffer_of(buffer).element_type)
+        offset = self.offset(buffer, indices, frame)
+        assert isinstance(offset, Uniform) and frame.width is not None
+        vectors = max(1, _LINE // (frame.width * element_bytes(b, buffer)))
+        for vector in range(0, frame.vectors, vectors):
+            b.prefetch(self._pointer(buffer, 0), type_, lane_start(b, offset, 0, vector, frame), locality=2)
 
     def _pointer(self, buffer: SSAValue, row: int) -> Value:
         pointers = self.pointers[buffer]
@@ -139,6 +165,22 @@ class Memory:
         return [self._both(frame.mask, each) for each in vectors_of(self.builder, guard, row, frame)]
 
     def _load_vectors(
+        self, buffer: SSAValue, element: Attribute, offset: Points, guard: Points | None, row: int, frame: Frame
+    ) -> tuple[Value, ...]:
+        """The vectors of one row; a guard that is the same in all lanes is a branch, since masked loads are slower."""
+        b = self.builder
+        if guard is None or not is_uniform(guard):
+            return self._load_lanes(buffer, element, offset, guard, row, frame)
+        (holds,) = vectors_of(b, guard, row, Frame())
+        result = b.vector_type(compute_type(b, element), frame.width)
+        branch = b.if_(holds, [result] * frame.vectors, has_else=True)
+        with branch.then():
+            branch.yield_(*self._load_lanes(buffer, element, offset, None, row, frame))
+        with branch.otherwise():
+            branch.yield_(*[b.const(result, 0)] * frame.vectors)
+        return tuple(branch.results)
+
+    def _load_lanes(
         self, buffer: SSAValue, element: Attribute, offset: Points, guard: Points | None, row: int, frame: Frame
     ) -> tuple[Value, ...]:
         b, pointer, type_ = self.builder, self._pointer(buffer, row), memory_type(self.builder, element)
@@ -231,7 +273,12 @@ class Memory:
         def contiguous() -> list[Value]:
             assert isinstance(offset, Uniform)
             for number, vector in enumerate(vectors):
-                b.store(vector, pointer, lane_start(b, offset, row, number, frame), mask=frame.mask)
+                start = lane_start(b, offset, row, number, frame)
+                if frame.streams and buffer in self.streams and offset.possible_steps == _ONE:
+                    alignment = (frame.width or 1) * byte_size(b.element_type(vector))
+                    b.store(vector, pointer, start, alignment=alignment, nontemporal=True)
+                else:
+                    b.store(vector, pointer, start, mask=frame.mask)
             return []
 
         def scattered() -> list[Value]:

@@ -6,7 +6,7 @@ What does not depend on an axis is emitted before its loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from xdsl.dialects import arith
@@ -14,9 +14,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Operand, Value
+from anyshape.codegen.points.ahead import ReadAhead, read_ahead
 from anyshape.codegen.points.blocks import blocked_for
 from anyshape.codegen.points.lanes import LaneAxis
 from anyshape.codegen.points.memory import Memory
+from anyshape.codegen.points.prefixes import Carry, prefixes_in
 from anyshape.codegen.points.reduce import Contribution, Fold, LaneFold
 from anyshape.codegen.points.scalar import compute_type, constant_number, emitter_of
 from anyshape.codegen.points.schedule import (
@@ -27,6 +29,7 @@ from anyshape.codegen.points.schedule import (
     may_fault,
     open_axes,
 )
+from anyshape.codegen.points.streams import stream_of
 from anyshape.codegen.points.transposes import STRIP, transposed_loads
 from anyshape.codegen.points.values import (
     Frame,
@@ -48,6 +51,7 @@ from anyshape.dialects.tile import (
     LoadOp,
     LoopOp,
     ParallelOp,
+    PrefixOp,
     ScratchOp,
     SizeOp,
     StoreOp,
@@ -106,8 +110,12 @@ class NestEmitter:
     values: dict[SSAValue, Points] = field(default_factory=dict[SSAValue, Points])
     decided: dict[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
     """Index selects whose choice is known in the version that is being emitted."""
+    carries: dict[Block, Carry] = field(default_factory=dict[Block, Carry])
+    """What the prefixes of an axis carry, by its body."""
     strip: Span | None = None
     """The part of the lanes that is being emitted, None where it is all of them."""
+    ahead: tuple[ReadAhead, Value] | None = None
+    """What is fetched of the next row, and how many rows on that is."""
     tiled: frozenset[LoadOp] = frozenset()
     """Loads that are contiguous from row to row: turned in registers where a frame is as many rows as lanes."""
 
@@ -150,6 +158,10 @@ class NestEmitter:
                 return self.memory.load(op.buffer, self._points(op.indices), guard, frame)
             case CheckOp():
                 return self.memory.check(self.values[op.index], op.bound.data[0], op.site.value.data, frame)
+            case PrefixOp():
+                block = op.parent
+                assert block is not None
+                return self.carries[block].prefixes(op, self.values[op.value], frame)
             case arith.ConstantOp():
                 number = constant_number(op)
                 known = int(number) if op.results[0].type == INDEX else None
@@ -203,23 +215,26 @@ class NestEmitter:
         b = self.builder
         yields = yields_of(op, fuse=self.schedule.has_fma)
         count = frame.rows * frame.vectors
-        initial = [value for fold in yields.folds for value in [fold.start(b, frame.width)] * count]
+        carry = self.carries[op.body.block] = Carry(b, prefixes_in(op.body.block), count, frame.width, across=False)
+        initial = [value for fold in yields.folds for value in [fold.start(b, frame.width)] * count] + carry.start()
         upper = self.memory.sizes(op.size)
 
         def turn(skip: set[Operation], index: Value, state: Sequence[Value]) -> list[Value]:
             self.values[op.index] = Uniform((index,))
+            carry.enter(state[len(state) - len(carry) :])
             self.block(op.body.block, frame, skip)
             carried: list[Value] = []
             for number, fold in enumerate(yields.folds):
                 points = self._contributions(yields.values[number], frame)
                 accumulators = state[number * count : (number + 1) * count]
                 carried += [fold.combine(b, each, old) for each, old in zip(points, accumulators, strict=True)]
-            return carried
+            return [*carried, *carry.leave()]
 
         def body() -> list[Value]:
             skip = self._before(op.body.block, (op.index,), frame) | yields.skipped
             # The tile of sums of a dot fills the registers: it has none left for the sums of a block.
             sums = [fold.is_float_sum and not isinstance(op, DotOp) for fold in yields.folds for _ in range(count)]
+            sums += [False] * len(carry)
             known = op.size.constant_or(None)
             bounds = (0, upper if known is None else known, 1)
             return blocked_for(b, bounds, initial, sums, partial(turn, skip))
@@ -253,16 +268,27 @@ class NestEmitter:
 
         def points(index: Value, inner: Frame) -> list[list[Contribution]]:
             self.values[op.index] = Uniform((index,), step=1)
+            if self.ahead is not None and self.ahead[0].during is op:
+                ahead, distance = self.ahead
+                ahead.emit(self.builder, self.memory, self.values, index, distance, inner)
             self.block(block, inner, skip)
             return [self._contributions(values, inner) for values in yields.values]
 
         def body() -> list[Value]:
             invariant = self._before(block, (op.index,), frame)
             skip.update(invariant)
-            return self._versions(open_axes(block, op.index, invariant), lambda: axis.emit(*span, vectors), axis.empty)
+            return self._versions(open_axes(block, op.index, invariant), emit, axis.empty)
+
+        def emit() -> list[Value]:
+            if not isinstance(op, LanesOp) or frame.rows > 1 or self.strip is not None or len(carry):
+                return axis.emit(*span, vectors)
+            stream = stream_of(self.builder, self.memory, op, self.values, width, span[0])
+            return replace(axis, stream=stream).emit(*span, vectors)
 
         folds = [LaneFold(fold, width) for fold in yields.folds]
-        axis = LaneAxis(self.builder, points, op.size if isinstance(span[0], int) else None, frame, folds, width)
+        carry = self.carries[block] = Carry(self.builder, prefixes_in(block), frame.rows, width, across=True)
+        extent = op.size if isinstance(span[0], int) else None
+        axis = LaneAxis(self.builder, points, extent, frame, folds, width, carry)
         results = self._guarded(op, span, frame, body, axis.empty)
         for number, result in enumerate(op.results):
             self.values[result] = Uniform(tuple(results[number * frame.rows : (number + 1) * frame.rows]))
@@ -393,9 +419,12 @@ class NestEmitter:
             with b.for_(lower, start, jam) as loop:
                 self.values[index] = Uniform(tuple(b.add(loop.index, row) if row else loop.index for row in range(jam)))
                 self.block(op.body.block, Frame(rows=jam), skip)
+        ahead = read_ahead(b, op, index, self.schedule.machine)
+        self.ahead = None if ahead is None else (ahead, ahead.distance(b, self.memory, self.schedule.machine))
         with b.for_(start, upper, 1) as loop:
             self.values[index] = Uniform((loop.index,))
             self.block(op.body.block, Frame(), skip)
+        self.ahead = None
 
     def _tiles(
         self, op: ParallelOp, index: SSAValue, axis: LanesOp, loads: frozenset[LoadOp], span: tuple[Operand, Operand],

@@ -11,32 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute
 
 from anyshape.codegen.builder import Builder, Reduction
 from anyshape.codegen.mlir import Value
 from anyshape.codegen.points.narrow import round_to
 from anyshape.codegen.points.scalar import compute_type
+from anyshape.dialects.tile.folds import identity, kind_on
 
 Contribution = Value | tuple[Value, Value]
 """What a point adds to a fold: a value, or two factors of a product."""
 
 
-def identity(kind: str, element: Attribute) -> float | int:
-    """The result over no points."""
-    if isinstance(element, AnyFloat):
-        return {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[kind]
-    bits = element.bitwidth if isinstance(element, IntegerType) else 64
-    if bits == 1:
-        return int(_BOOL_KINDS[kind] == "and")
-    low = -(1 << (bits - 1))
-    return {"sum": 0, "or": 0, "prod": 1, "and": -1, "max": low, "min": -1 - low, "umax": 0, "umin": -1}[kind]
-
-
-_BOOL_KINDS = {
-    "sum": "or", "max": "or", "umax": "or", "or": "or", "prod": "and", "min": "and", "umin": "and", "and": "and",
-}  # fmt: skip
 _HORIZONTAL: dict[str, Reduction] = {
     "sum": "add", "prod": "mul", "max": "maxsi", "min": "minsi", "umax": "maxui", "umin": "minui",
     "and": "and", "or": "or",
@@ -78,7 +65,7 @@ class Fold:
 
     def combine_numbers(self, b: Builder, value: Value, accumulator: Value) -> Value:
         """`combine`, except that a NaN in `value` is dropped by max and min."""
-        kind = _BOOL_KINDS[self.kind] if self.element == IntegerType(1) else self.kind
+        kind = kind_on(self.kind, self.element)
         match kind:
             case "sum":
                 return b.add(accumulator, value)
@@ -151,7 +138,7 @@ class LaneFold:
         """All lanes of a state with one accumulator, combined and rounded to the element type."""
         accumulator = state[0]
         if not self.fold.collects_nan:
-            kind = _BOOL_KINDS[self.fold.kind] if self.fold.element == IntegerType(1) else self.fold.kind
+            kind = kind_on(self.fold.kind, self.fold.element)
             return self.fold.result(b, b.reduce(_HORIZONTAL[kind], accumulator))
         width = self.width
         while width > 1:

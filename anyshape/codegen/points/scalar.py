@@ -29,10 +29,6 @@ from anyshape.codegen.vector_math import VECTOR_MATH
 from anyshape.support.errors import CodegenError
 
 Emitter = Callable[..., Value]
-_FLOAT_PREDICATES = (
-    "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true",
-)  # fmt: skip
-_INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
 @cache
@@ -79,9 +75,9 @@ def emitter_of(op: Operation, mask: Value | None) -> Emitter:
     CodegenError for an op that plans do not have.
     """
     if isinstance(op, arith.CmpfOp):
-        return _comparison(_FLOAT_PREDICATES[op.predicate.value.data])
+        return _comparison(arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data])
     if isinstance(op, arith.CmpiOp):
-        return _comparison(_INTEGER_PREDICATES[op.predicate.value.data])
+        return _comparison(arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data])
     if isinstance(op, arith.MaximumfOp | arith.MinimumfOp):
         return _extremum(op)
     if op.name in _CONVERSIONS:

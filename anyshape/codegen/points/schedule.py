@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from anyshape.codegen.points.scalar import HEAVY, value_bits
-from anyshape.dialects.tile import DotOp, LanesOp, LoadOp, LoopOp, ParallelOp, ScratchOp, StoreOp, YieldOp
+from anyshape.dialects.tile import DotOp, LanesOp, LoadOp, LoopOp, ParallelOp, PrefixOp, ScratchOp, StoreOp, YieldOp
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
 
@@ -124,7 +124,7 @@ def _may_move(op: Operation, stored: set[SSAValue]) -> bool:
         return op.buffer not in stored
     if isinstance(op, YieldOp):
         return isinstance(op.parent_op(), LoopOp | DotOp)
-    return not isinstance(op, StoreOp | LanesOp | ParallelOp | ScratchOp)
+    return not isinstance(op, StoreOp | PrefixOp | LanesOp | ParallelOp | ScratchOp)
 
 
 def lane_ops(block: Block, *varying: SSAValue) -> list[Operation]:

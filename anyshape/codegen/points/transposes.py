@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Value
 from anyshape.codegen.points.schedule import nested
-from anyshape.dialects.tile import LanesOp, LoadOp, ParallelOp, StoreOp, YieldOp, buffer_of
+from anyshape.dialects.tile import LanesOp, LoadOp, ParallelOp, PrefixOp, StoreOp, YieldOp, buffer_of
 from anyshape.symbolic import Size
 
 STRIP = 256
@@ -38,10 +38,11 @@ def transpose_vectors(b: Builder, vectors: Sequence[Value]) -> list[Value]:
 def transposed_loads(op: ParallelOp, row: SSAValue) -> tuple[LanesOp, frozenset[LoadOp]] | None:
     """The lanes of a nest and their loads that are contiguous along `row` and strided along the lane; None where tiles do not fit.
 
-    A nest fits that has one axis of lanes, without reductions, and only straight code in it.
+    A nest fits that has one axis of lanes, without reductions and prefixes, and only straight code in it.
     """
     lanes = [each for each in op.body.block.ops if isinstance(each, LanesOp)]
-    if len(lanes) != 1 or lanes[0].results or any(each.regions for each in nested(op) if each is not lanes[0]):
+    others = [each for each in nested(op) if each not in lanes]
+    if len(lanes) != 1 or lanes[0].results or any(each.regions or isinstance(each, PrefixOp) for each in others):
         return None
     (axis,) = lanes
     depends: set[SSAValue] = {row, axis.index}

@@ -26,7 +26,8 @@ from anyshape.codegen.mlir import Operand, Value
 class Frame:
     """The points that are emitted together; `width` is None outside lanes, where there is one point a row.
 
-    `mask` has the lanes that exist in the one vector of a tail, None where all do; `lanes` is then their number.
+    `mask` has the lanes that exist in the one vector of a tail, None where all do; `lanes` is then their number. Where `streams`
+    holds, vectors are stored past the caches if their buffer allows it (`streams.py`).
     """
 
     rows: int = 1
@@ -34,6 +35,7 @@ class Frame:
     width: int | None = None
     mask: Value | None = None
     lanes: Value | None = None
+    streams: bool = False
 
 
 @dataclass(frozen=True)

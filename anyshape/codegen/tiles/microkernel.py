@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import AttributeSpec, ModuleBuilder, Type, Value
 from anyshape.codegen.tiles.product import load_lhs, load_rhs, multiply
-from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, TileShape
+from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, PANEL, TileShape
 
 _BYTES_AHEAD = 8192
 """Bytes of B between what a tile reads and what it prefetches, when B is packed."""
 AHEAD_LINES = 2
 """Cache lines of other memory that a tile prefetches at each step."""
-_LINE = 64
 _SECOND_LEVEL = 2
 NARROW = PANEL // 2
 """Columns of a narrow tile: a head of 32, the last columns of a product."""
@@ -78,7 +77,7 @@ class _Tile:
         """The tile's columns from `column` on."""
         b, shape, element = self.b, self.shape, self.element
         a, lda, rhs, ldb, c, ldc, steps, init, init_stride, columns, ahead, ahead_step = args
-        factor = b.type(shape.element)
+        factor = b.type(shape.rhs_memory)
         rhs = b.offset(rhs, factor, b.mul(column, shape.group))
         c, init = (b.offset(pointer, element, column) for pointer in (c, init))
         left = b.sub(columns, column)
@@ -130,11 +129,11 @@ class _Tile:
 
     def _prefetch(self, row_of_b: Value, ldb: Value, ahead: Value) -> None:
         b, shape = self.b, self.shape
-        own = b.offset(row_of_b, b.type(shape.element), b.mul(ldb, _BYTES_AHEAD // shape.step_bytes))
-        for start in range(0, self.width * shape.group * shape.element_bytes, _LINE):
+        own = b.offset(row_of_b, b.type(shape.rhs_memory), b.mul(ldb, _BYTES_AHEAD // shape.step_bytes))
+        for start in range(0, self.width * shape.group * shape.element_bytes, LINE):
             b.prefetch(own, b.i8, start)
         lines = AHEAD_LINES if self.width >= self.panel else 1
-        for start in range(0, lines * _LINE, _LINE):
+        for start in range(0, lines * LINE, LINE):
             b.prefetch(ahead, b.i8, start, locality=_SECOND_LEVEL)
 
     def _load(self, rows: list[Value], left: Value, full: Value) -> list[Value]:

@@ -148,9 +148,9 @@ def transpose_square(b: Builder, rows: list[Value]) -> list[Value]:
 
 
 def emit_pack_lhs(module: ModuleBuilder, shape: TileShape) -> None:
-    """Define target[i·depth + k] = source[i·si + k·sk] for all i < rows and k < depth."""
+    """Define target[i·depth + k] = source[i·si + k·sk] for all i < rows and k < depth, where tiles read elements as they are."""
     b = Builder()
-    element, lanes = b.type(shape.element), shape.lanes
+    element, lanes = b.type(shape.lhs_memory), shape.lanes
     with module.function(pack_lhs_name(shape.element), pack_lhs_arguments(b)) as f:
         source, stride_i, stride_k, rows, depth, target = f.args
         with b.for_(0, depth, lanes) as k:

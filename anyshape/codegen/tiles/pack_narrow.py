@@ -175,7 +175,7 @@ def emit_pack_lhs_narrow(module: ModuleBuilder, shape: TileShape) -> None:
         source, stride_i, stride_k, rows, depth, target = f.args
         lhs, row_elements = b.type(shape.lhs_element), copied_row(b, shape, depth)
         with b.for_(0, rows) as i:
-            row = b.offset(source, b.type(shape.element), b.mul(i.index, stride_i))
+            row = b.offset(source, b.type(shape.lhs_memory), b.mul(i.index, stride_i))
             start = b.offset(target, lhs, b.mul(i.index, row_elements))
             into = b.offset(start, lhs, shape.row_header)
             whole = b.sub(depth, b.rem(depth, shape.lanes))

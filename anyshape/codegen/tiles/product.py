@@ -5,12 +5,14 @@
 | f32, f64 | fma | 64 elements | as it lies | sum += a·b |
 | f16 | fma | 64 elements | f32 | b is widened as it is loaded |
 | bf16 | fma | 32 words: column j low, column j + lanes high, for every 2·lanes columns | f32 | b is word « 16 and word & 0xFFFF0000 |
+| f32 · f16, f32 · bf16 | fma | as with two f16, two bf16 | as it lies | b is widened as above |
 | bf16 | dpbf16 | 64 words of two k | bf16 | dot of two; takes denormals for zero |
 | i8 | vnni | 64 words of four k, each byte + 128 | i8, in front of a row −128·Σ a | unsigned · signed dot of four |
 | i8 | sdot | 64 words of four k | i8 | signed dot of four |
 | i8 | pairs | 64 words of two k | i16 | b widened to i16; dot of two, exact in i32 |
 | i8 | widened | 64 elements | i32 | b widened to i32; sum += a·b |
 
+A 16-bit right-hand side with f32 on the left is widened in registers, which is exact: sums are those of the same values in f32.
 Dots of two bf16 do twice the work of an f32 FMA; like PyTorch's products on such machines they flush denormals.
 
 VNNI multiplies unsigned bytes by signed ones: Σ a·b = Σ a·(b + 128) − 128·Σ a, and the last term is where a row's sums start. Integer sums
@@ -43,7 +45,7 @@ def load_rhs(b: Builder, shape: TileShape, step: Value, vectors: int) -> list[Va
             b.bitcast(half, b.f32) for word in words for half in (b.shl(word, 16), b.and_(word, _UPPER))
         ]  # fmt: skip
     width = lanes * shape.group
-    element = b.type(shape.element)
+    element = b.type(shape.rhs_memory)
     loaded = [b.load(step, element, vector * width, width=width) for vector in range(vectors)]
     match shape.method:
         case "pairs":
@@ -94,7 +96,7 @@ def vector_bitcast(b: Builder, value: Value, element: Type, lanes: int) -> Value
 def load_as_lhs(b: Builder, shape: TileShape, pointer: Value, index: Value, width: int | None) -> Value:
     """Elements of a left-hand side as they lie, in the type in which tiles read them."""
     lhs = b.type(shape.lhs_element)
-    if shape.lhs_element == shape.element or shape.element != "bf16":
-        return b.convert(b.load(pointer, b.type(shape.element), index, width=width), lhs)
+    if shape.lhs_element == shape.lhs_memory or shape.lhs_memory != "bf16":
+        return b.convert(b.load(pointer, b.type(shape.lhs_memory), index, width=width), lhs)
     bits = b.load(pointer, b.i16, index, width=width)
     return b.bitcast(b.shl(b.convert(bits, b.i32, signed=False), 16), lhs)

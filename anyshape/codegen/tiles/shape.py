@@ -15,6 +15,8 @@ from anyshape.symbolic import Size
 
 PANEL = 64
 """Columns of a panel, the same for every machine: `tile.ContractOp.PANEL`."""
+LINE = 64
+"""Bytes between what is prefetched; shorter than a machine's cache lines costs instructions only."""
 MAX_ROWS = 6
 """Rows of the largest register tile."""
 MAX_BLOCK_ROWS = 56 * MAX_ROWS
@@ -28,8 +30,10 @@ _Depth = TypeVar("_Depth", int, Size)
 
 Method = Literal["fma", "dpbf16", "vnni", "sdot", "pairs", "widened"]
 """How a step of a tile multiplies; see `product`."""
-SUM_ELEMENTS = {"f32": "f32", "f64": "f64", "bf16": "f32", "f16": "f32", "i8": "i32"}
-"""Element type of both factors -> of their sums."""
+SUM_ELEMENTS = {
+    "f32": "f32", "f64": "f64", "bf16": "f32", "f16": "f32", "i8": "i32", "f32xbf16": "f32", "f32xf16": "f32",
+}  # fmt: skip
+"""Element types of the factors (`ContractOp.factors`) -> element type of their sums."""
 _BYTES = {"i8": 1, "i16": 2, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "f64": 8}
 _GROUPS: dict[Method, int] = {"fma": 1, "dpbf16": 2, "vnni": 4, "sdot": 4, "pairs": 2, "widened": 1}
 _LHS_ELEMENTS: dict[Method, str] = {"dpbf16": "bf16", "vnni": "i8", "sdot": "i8", "pairs": "i16", "widened": "i32"}
@@ -40,7 +44,7 @@ class TileShape:
     """Tile sizes for one element type on one machine.
 
     Args:
-        element: MLIR's name of the factors' element type in memory, a key of `SUM_ELEMENTS`.
+        element: the factors' element types in memory, a key of `SUM_ELEMENTS`: one name, or `<lhs>x<rhs>` where they differ.
         lanes: sums of a vector register.
         registers: vector registers.
         l2: bytes of the second-level cache.
@@ -54,9 +58,24 @@ class TileShape:
     method: Method
 
     @property
+    def lhs_memory(self) -> str:
+        """The element type of the left-hand side in memory."""
+        return self.element.partition("x")[0]
+
+    @property
+    def rhs_memory(self) -> str:
+        """The element type of the right-hand side in memory, packed or not."""
+        return self.element.rpartition("x")[-1]
+
+    @property
+    def lhs_memory_bytes(self) -> int:
+        """Bytes of an element of the left-hand side in memory."""
+        return _BYTES[self.lhs_memory]
+
+    @property
     def element_bytes(self) -> int:
-        """Bytes of an element of the factors in memory."""
-        return _BYTES[self.element]
+        """Bytes of an element of the right-hand side in memory."""
+        return _BYTES[self.rhs_memory]
 
     @property
     def sum_element(self) -> str:
@@ -76,12 +95,12 @@ class TileShape:
     @property
     def reads_lhs(self) -> bool:
         """Tiles take the left-hand side as it lies, if its k are adjacent and whole groups; otherwise it is copied."""
-        return self.lhs_element == self.element and not self.row_header
+        return self.lhs_element == self.lhs_memory and not self.row_header
 
     @property
     def is_interleaved(self) -> bool:
         """Two vectors of the right-hand side come out of one of a panel: widened bf16, see `product`."""
-        return self.element == "bf16" and self.group == 1
+        return self.rhs_memory == "bf16" and self.group == 1
 
     @property
     def lhs_element(self) -> str:

@@ -5,6 +5,8 @@ x = n·ln2 + r with |r| ≤ ln2/2, eʳ = 1 + r + r²·q(r), and eˣ = 2ⁿ·eʳ.
 
 from __future__ import annotations
 
+import math
+
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Value
 from anyshape.codegen.vector_math.floats import (
@@ -12,8 +14,10 @@ from anyshape.codegen.vector_math.floats import (
     LOG2_E,
     FloatFormat,
     format_of,
+    has_scale,
     polynomial,
     power_of_two,
+    scale,
     scale_by_power_of_two,
 )
 
@@ -69,10 +73,16 @@ def _nearest_multiple(b: Builder, x: Value, form: FloatFormat) -> tuple[Value, V
     return n, b.sub(shifted, form.round_magic)
 
 
-def _reduce(b: Builder, x: Value, form: FloatFormat) -> tuple[Value, Value]:
-    """(n, r): the integer nearest to x/ln2, and x − n·ln2."""
+def _reduce(b: Builder, x: Value, form: FloatFormat) -> tuple[Value, Value, Value]:
+    """(n, n, r): the integer nearest to x/ln2, as an integer and as a float, and x − n·ln2."""
     n, n_float = _nearest_multiple(b, x, form)
-    return n, b.fma(n_float, -form.ln2_low, b.fma(n_float, -form.ln2_high, x))
+    return n, n_float, b.fma(n_float, -form.ln2_low, b.fma(n_float, -form.ln2_high, x))
+
+
+def _clamp(b: Builder, x: Value, lower: float, upper: float) -> Value:
+    """x between the bounds; NaN stays NaN."""
+    below = b.select(b.cmp("ogt", x, upper), upper, x)
+    return b.select(b.cmp("olt", below, lower), lower, below)
 
 
 def exp_reduced(b: Builder, r: Value, form: FloatFormat) -> Value:
@@ -83,18 +93,22 @@ def exp_reduced(b: Builder, r: Value, form: FloatFormat) -> Value:
 def exp_normal(b: Builder, x: Value) -> Value:
     """eˣ where the result is a normal number (f32: |x| ≤ 87, f64: |x| ≤ 708); NaN gives NaN, other x are undefined."""
     form = format_of(x)
-    n, r = _reduce(b, x, form)
-    return b.mul(exp_reduced(b, r, form), power_of_two(b, n, form))
+    n, n_float, r = _reduce(b, x, form)
+    power = exp_reduced(b, r, form)
+    return scale(b, power, n_float) if has_scale(b, x) else b.mul(power, power_of_two(b, n, form))
 
 
 def exp(b: Builder, x: Value) -> Value:
     """eˣ; f32 within 1 ULP, f64 within 1 ULP. Overflows to ∞, denormal results are rounded once, no branches."""
     form = format_of(x)
     upper, lower = _EXP_RANGE[form.name]
+    if has_scale(b, x):
+        _, n_float, r = _reduce(b, _clamp(b, x, math.floor(lower), upper), form)
+        return scale(b, exp_reduced(b, r, form), n_float)
     # Lanes that underflow compute e⁰ instead: no denormal intermediates, which would be many times slower.
     underflow = b.cmp("olt", x, lower)
     inside = b.select(underflow, 0.0, b.select(b.cmp("ogt", x, upper), upper, x))
-    n, r = _reduce(b, inside, form)
+    n, _, r = _reduce(b, inside, form)
     return b.select(underflow, 0.0, scale_by_power_of_two(b, exp_reduced(b, r, form), n, form))
 
 
@@ -102,6 +116,10 @@ def exp2(b: Builder, x: Value) -> Value:
     """2ˣ; f32 within 1 ULP, f64 within 1 ULP; exact at integers."""
     form = format_of(x)
     upper, lower = EXP2_RANGE[form.name]
+    if has_scale(b, x):
+        inside = _clamp(b, x, lower - 1, upper)
+        n_float = b.round_even(inside)
+        return scale(b, exp_reduced(b, b.mul(b.sub(inside, n_float), LN_2), form), n_float)
     underflow = b.cmp("olt", x, lower)
     inside = b.select(underflow, 0.0, b.select(b.cmp("ogt", x, upper), upper, x))
     shifted = b.add(inside, form.round_magic)
@@ -114,8 +132,7 @@ def expm1(b: Builder, x: Value) -> Value:
     """eˣ − 1; within 2 ULP; tiny x, denormals and −0 come back unchanged."""
     form = format_of(x)
     upper, lower = _EXP_RANGE[form.name][0], _EXPM1_LOWER[form.name]
-    inside = b.select(b.cmp("ogt", x, upper), upper, x)
-    inside = b.select(b.cmp("olt", inside, lower), lower, inside)
+    inside = _clamp(b, x, lower, upper)
     n, n_float = _nearest_multiple(b, inside, form)
     # r = head + tail: head is exact, and the rounding of their sum matters only inside q.
     head = b.fma(n_float, -form.ln2_high, inside)

@@ -15,6 +15,8 @@ from anyshape.support.errors import CodegenError
 
 LOG2_E = 1.4426950408889634
 LN_2 = 0.6931471805599453
+_CURRENT_ROUNDING = 4
+"""The operand of an AVX-512 intrinsic that leaves the rounding mode as it is."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,37 @@ def power_of_two(b: Builder, n: Value, form: FloatFormat) -> Value:
     return b.bitcast(bits, b.type(form.name))
 
 
+def power_of_two_of_rounded(b: Builder, shifted: Value, form: FloatFormat) -> Value:
+    """2ⁿ for 1 − bias ≤ n ≤ bias out of n + `round_magic`: n is in the low bits, and what else there is gets shifted out."""
+    bits = b.shl(b.bitcast(shifted, form.integer(b)), form.mantissa_bits)
+    return b.bitcast(b.add(bits, form.bias << form.mantissa_bits), b.type(form.name))
+
+
 def scale_by_power_of_two(b: Builder, y: Value, n: Value, form: FloatFormat) -> Value:
     """y · 2ⁿ for |n| ≤ 2·bias in two steps, so that it overflows to ∞ and rounds once to a denormal."""
     first = b.sar(n, 1)
     second = b.sub(n, first)
     return b.mul(b.mul(y, power_of_two(b, first, form)), power_of_two(b, second, form))
+
+
+def has_scale(b: Builder, x: Value) -> bool:
+    """Whether `scale` may be used for values of x's type: AVX-512 has the instruction."""
+    bits = (b.width(x) or 1) * (format_of(x).mantissa_bits // 23 * 32)
+    return {512: "avx512f", 256: "avx512vl", 128: "avx512vl"}.get(bits) in b.features
+
+
+def scale(b: Builder, y: Value, n: Value) -> Value:
+    """y · 2ⁿ for vectors of floats, n integers of any size: overflows to ∞ and rounds once to a denormal or zero, in one instruction.
+
+    Only where `has_scale`. Source: Intel, Software Developer's Manual, VSCALEFPS and VSCALEFPD.
+    """
+    form, lanes = format_of(y), b.width(y) or 1
+    suffix = f"{'ps' if form is F32 else 'pd'}.{lanes * (32 if form is F32 else 64)}"
+    all_lanes = b.const(b.i16 if lanes == 16 else b.i8, -1)
+    operands = [y, n, y, all_lanes]
+    if suffix.endswith("512"):
+        operands.append(b.const(b.i32, _CURRENT_ROUNDING))
+    return b.intrinsic(f"llvm.x86.avx512.mask.scalef.{suffix}", y.type, operands)
 
 
 def split_exponent(b: Builder, x: Value, form: FloatFormat) -> tuple[Value, Value]:

@@ -33,7 +33,7 @@ from anyshape.dialects.dhlo.binary import (
     Xor,
 )  # fmt: skip
 from anyshape.dialects.dhlo.chunks import Chunk
-from anyshape.dialects.dhlo.constant import Constant, ConstantStore, SizeOf, Weight, constant_value
+from anyshape.dialects.dhlo.constant import ArrayType, Constant, ConstantStore, SizeOf, Weight, constant_value
 from anyshape.dialects.dhlo.contraction import DotGeneral
 from anyshape.dialects.dhlo.dialect import Dhlo
 from anyshape.dialects.dhlo.elementwise import Binary, FloatUnary, Unary
@@ -43,6 +43,7 @@ from anyshape.dialects.dhlo.movement import BroadcastInDim, Reshape, Slice, Tran
 from anyshape.dialects.dhlo.normalization import LayerNorm, LogSoftmax, RmsNorm, Softmax
 from anyshape.dialects.dhlo.reduction import ArgMax, ArgMin, Mean, Reduce
 from anyshape.dialects.dhlo.reshape_groups import AxisGroup, reshape_groups
+from anyshape.dialects.dhlo.scan import Scan
 from anyshape.dialects.dhlo.selection import Clamp, Compare, Convert, Select
 from anyshape.dialects.dhlo.unary import (
     Abs,
@@ -79,7 +80,7 @@ __all__ = [
     "DotGeneral", "Elementwise", "Environment", "Erf", "Exponential", "ExponentialMinusOne", "FloatUnary", "Floor", "FloorDivide",
     "Gather", "Gelu", "Iota", "IsFinite", "IsInf", "IsNan", "Law", "LayerNorm", "Log", "LogPlusOne", "LogSoftmax", "Logistic", "Maximum",
     "Mean", "Minimum", "Modulo", "Multiply", "Negate", "Not", "Or", "Oracle", "Pad", "Points", "Power", "Reduce", "Relu", "Remainder",
-    "Reshape", "RmsNorm", "RoundNearestEven", "Rsqrt", "Sample", "Select", "ShiftLeft", "ShiftRightArithmetic", "Sign", "Silu", "Sine",
-    "SizeOf", "Slice", "Softmax", "Sqrt", "Subtract", "Sym", "Tanh", "Transpose", "Trunc", "Unary", "Weight", "Xor", "constant_value",
-    "law", "reshape_groups", "simplify_op",
+    "Reshape", "RmsNorm", "RoundNearestEven", "Rsqrt", "Sample", "Scan", "Select", "ShiftLeft", "ShiftRightArithmetic", "Sign", "Silu",
+    "Sine", "SizeOf", "Slice", "Softmax", "Sqrt", "Subtract", "Sym", "Tanh", "Transpose", "Trunc", "Unary", "Weight", "Xor",
+    "constant_value", "law", "reshape_groups", "simplify_op",
 ]  # fmt: skip

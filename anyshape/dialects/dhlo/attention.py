@@ -110,10 +110,6 @@ class Attention(DhloOp, op="attention"):
         return Attention.emit(builder, *self.operands[:3], **self.attribute_values)
 
     @property
-    def has_plan(self) -> bool:
-        return self.operand_dtype() in (F32, F64)
-
-    @property
     def score_sizes(self) -> tuple[Size, Size, Size, Size]:
         """(b, h, s, t)."""
         b, h, s, _ = self.operand_sizes(0)

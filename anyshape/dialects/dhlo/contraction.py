@@ -14,8 +14,8 @@ from anyshape.dialects.dhlo.constant import Constant
 from anyshape.dialects.dhlo.elementwise import NUMERIC, rounded, widened
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dhlo.reduction import accumulation_dtype
-from anyshape.dialects.dtypes import F32, F64, I8, I32, DType
-from anyshape.dialects.sizes import Tensor, numel, sizes_of, tensor
+from anyshape.dialects.dtypes import BF16, F16, F32, F64, I8, I32, DType
+from anyshape.dialects.sizes import Tensor, dtype_of, numel, sizes_of, tensor
 from anyshape.symbolic import Facts, Size
 
 M, N, K, B = (Size.symbol(name) for name in "mnkb")
@@ -25,7 +25,8 @@ class DotGeneral(DhloOp, op="dot_general"):
     """result[b…, i…, j…] = Σ_k lhs[b…, i…, k…] · rhs[b…, j…, k…] (StableHLO dot_general).
 
     `lhs_batch` pairs with `rhs_batch`, `lhs_contract` with `rhs_contract`; the other axes are free. Result axes: batch, free of
-    lhs, free of rhs. `dtype` is that of the result, at least as wide as the operands' (None: theirs): products and sums are those of
+    lhs, free of rhs. `dtype` is that of the result, at least as wide as the operands' (None: theirs, the wider
+    of two floats where one holds every value of the other): products and sums are those of
     the operands converted to it, so i8 · i8 -> i32 is exact. Integers wrap; kernels accumulate f16 and bf16 in f32 (`accumulator`); a
     sum over nothing is 0.
     """
@@ -53,6 +54,8 @@ class DotGeneral(DhloOp, op="dot_general"):
             dtypes=(I8,),
             oracle=Oracle("aten._int_mm.default", (Arg(0), Arg(1))),
         ),
+        Sample(((M, K), (K, N)), {"lhs_contract": (1,), "rhs_contract": (0,)}, dtypes=(F32,), fixed={1: BF16}),
+        Sample(((M, K), (N, K)), {"lhs_contract": (1,), "rhs_contract": (1,)}, dtypes=(F32,), fixed={1: F16}),
         Sample(
             ((M, 3), (N,)), {}, dtypes=(F32,), oracle=Oracle("aten.einsum.default", ("ma,n->man", [Arg(0), Arg(1)]))
         ),
@@ -62,7 +65,7 @@ class DotGeneral(DhloOp, op="dot_general"):
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
         if len(operands) != 2:
             raise VerifyException(f"{cls.name} takes 2 operands, got {len(operands)}")
-        dtype = same_dtype(cls.name, operands, lambda dtype: not dtype.is_bool)
+        dtype = cls._factor_dtype(operands)
         lhs, rhs = (sizes_of(operand) for operand in operands)
         for side, sizes in (("lhs", lhs), ("rhs", rhs)):
             named = (*attributes[f"{side}_batch"], *attributes[f"{side}_contract"])
@@ -88,6 +91,15 @@ class DotGeneral(DhloOp, op="dot_general"):
             if axis not in (*attributes[f"{side}_batch"], *attributes[f"{side}_contract"])
         ]
         return [tensor(cls._result_dtype(dtype, attributes["dtype"]), batch + free)]
+
+    @classmethod
+    def _factor_dtype(cls, operands: Sequence[Tensor]) -> DType:
+        """The dtype that both operands have, or that holds every value of both."""
+        lhs, rhs = map(dtype_of, operands)
+        for wide, narrow in ((lhs, rhs), (rhs, lhs)):
+            if wide.is_float and narrow.is_float and wide.bytes > narrow.bytes:
+                return wide
+        return same_dtype(cls.name, operands, lambda dtype: not dtype.is_bool)
 
     @classmethod
     def _result_dtype(cls, operands: DType, dtype: DType | None) -> DType:

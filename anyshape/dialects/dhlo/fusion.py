@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
-KINDS = ("loop", "reduce", "contract", "attend")
+KINDS = ("loop", "reduce", "scan", "contract", "attend")
 
 
 @irdl_op_definition

@@ -13,7 +13,7 @@ from anyshape.dialects.dhlo.constant import ConstantStore, Weight
 from anyshape.dialects.dhlo.graph import facts_of, only_function
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.support.errors import ArgumentError, DtypeError, GuardError, RankError, VerifyError
-from anyshape.symbolic import Size
+from anyshape.symbolic import Size, bind_symbols
 
 
 def evaluate(
@@ -82,11 +82,7 @@ def bind_sizes(types: Sequence[Attribute], inputs: Sequence[Array]) -> dict[str,
         if array.ndim != len(sizes):
             raise RankError("wrong number of axes", where=f"input {number}", got=array.ndim, expected=len(sizes))
         axes += [(number, axis, *pair) for axis, pair in enumerate(zip(sizes, array.shape, strict=True))]
-    env: dict[str, int] = {}
-    for _, _, size, extent in axes:
-        atom = size.as_atom()
-        if atom is not None and atom.kind == "symbol":
-            env.setdefault(atom.name, extent)
+    env = bind_symbols((size, extent) for _, _, size, extent in axes)
     for _, _, size, extent in axes:
         _solve(size, extent, env)
     for number, axis, size, extent in axes:

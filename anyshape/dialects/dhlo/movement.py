@@ -27,6 +27,14 @@ def one_operand(name: str, operands: Sequence[Tensor]) -> Tensor:
     return operands[0]
 
 
+def _moved_constant(op: DhloOp, builder: Builder) -> SSAValue | None:
+    """The same value in every element of the result, where it is that in the operand."""
+    inner = op.operands[0].owner
+    if not isinstance(inner, Constant):
+        return None
+    return Constant.emit(builder, value=inner.attribute("value"), dtype=op.result_dtype, sizes=op.result_sizes)
+
+
 class BroadcastInDim(DhloOp, op="broadcast_in_dim"):
     """result[i…] = x[j…], j[d] = i[dimensions[d]] where x has that axis' size, 0 where x has size 1 there.
 
@@ -106,10 +114,7 @@ class BroadcastInDim(DhloOp, op="broadcast_in_dim"):
         example=lambda g: g(BroadcastInDim, g.full(3.0), dimensions=(), sizes=(M, N)),
     )
     def of_constant(self, builder: Builder, facts: Facts) -> Simplified:
-        inner = self.operands[0].owner
-        if not isinstance(inner, Constant):
-            return None
-        return Constant.emit(builder, value=inner.attribute("value"), dtype=self.result_dtype, sizes=self.result_sizes)
+        return _moved_constant(self, builder)
 
     @law(
         "broadcast(broadcast(x)) -> broadcast(x)",
@@ -195,10 +200,7 @@ class Reshape(DhloOp, op="reshape"):
 
     @law("reshape of a constant -> constant", example=lambda g: g(Reshape, g.full(2.0, "m", "n"), sizes=(M * N,)))
     def of_constant(self, builder: Builder, facts: Facts) -> Simplified:
-        inner = self.operands[0].owner
-        if not isinstance(inner, Constant):
-            return None
-        return Constant.emit(builder, value=inner.attribute("value"), dtype=self.result_dtype, sizes=self.result_sizes)
+        return _moved_constant(self, builder)
 
 
 def linearise(points: Points, at: Sequence[SSAValue], sizes: Sequence[Size]) -> SSAValue:
@@ -272,10 +274,7 @@ class Transpose(DhloOp, op="transpose"):
         "transpose of a constant -> constant", example=lambda g: g(Transpose, g.full(2.0, "m", "n"), permutation=(1, 0))
     )
     def of_constant(self, builder: Builder, facts: Facts) -> Simplified:
-        inner = self.operands[0].owner
-        if not isinstance(inner, Constant):
-            return None
-        return Constant.emit(builder, value=inner.attribute("value"), dtype=self.result_dtype, sizes=self.result_sizes)
+        return _moved_constant(self, builder)
 
 
 class Slice(DhloOp, op="slice"):

@@ -26,7 +26,7 @@ from anyshape.dialects.scalars import Scalars, highest, lowest
 from anyshape.dialects.sizes import Tensor, dtype_of, numel, sizes_of, tensor
 from anyshape.symbolic import Facts, Size
 
-_NUMPY: Mapping[str, np.ufunc] = {
+COMBINERS: Mapping[str, np.ufunc] = {
     "sum": np.add,
     "prod": np.multiply,
     "max": np.maximum,
@@ -34,6 +34,7 @@ _NUMPY: Mapping[str, np.ufunc] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
 }
+"""How each kind of reduction combines two elements."""
 
 
 def without(sizes: Sequence[Size], axes: Sequence[int]) -> list[Size]:
@@ -45,6 +46,14 @@ def check_axes(name: str, axes: Sequence[int], rank: int) -> None:
     """VerifyException unless the axes are increasing and in [0, rank)."""
     if list(axes) != sorted(set(axes)) or any(not 0 <= axis < rank for axis in axes):
         raise VerifyException(f"{name}: axes {list(axes)} must increase and be in [0, {rank})")
+
+
+def check_kind(name: str, kind: str, dtype: DType) -> None:
+    """VerifyException unless `kind` is one of `COMBINERS` and takes this dtype."""
+    if kind not in COMBINERS:
+        raise VerifyException(f'{name}: kind is "{kind}", expected one of {list(COMBINERS)}')
+    if (kind in ("sum", "prod") and dtype.is_bool) or (kind in ("and", "or") and dtype.is_float):
+        raise VerifyException(f"{name}: {kind} does not take {dtype}")
 
 
 def spread(builder: Builder, reduced: SSAValue, axes: Sequence[int], sizes: Sequence[Size]) -> SSAValue:
@@ -107,10 +116,7 @@ class Reduce(DhloOp, op="reduce"):
         operand, kind = one_operand(cls.name, operands), attributes["kind"]
         dtype, sizes = dtype_of(operand), sizes_of(operand)
         check_axes(cls.name, attributes["axes"], len(sizes))
-        if kind not in _NUMPY:
-            raise VerifyException(f'{cls.name}: kind is "{kind}", expected one of {list(_NUMPY)}')
-        if (kind in ("sum", "prod") and dtype.is_bool) or (kind in ("and", "or") and dtype.is_float):
-            raise VerifyException(f"{cls.name}: {kind} does not take {dtype}")
+        check_kind(cls.name, kind, dtype)
         return [tensor(dtype, without(sizes, attributes["axes"]))]
 
     @property
@@ -146,7 +152,7 @@ class Reduce(DhloOp, op="reduce"):
         x = widened(operands[0])
         with np.errstate(all="ignore"):
             start = x.dtype.type(self.identity)
-            total = _NUMPY[self.kind].reduce(x, axis=self.axes, dtype=x.dtype, initial=start) if self.axes else x
+            total = COMBINERS[self.kind].reduce(x, axis=self.axes, dtype=x.dtype, initial=start) if self.axes else x
             return [rounded(total, self.result_dtype)]
 
     @law("reduce over no axes -> x", example=lambda g: g(Reduce, g.input("m", "n"), axes=(), kind="max"))
@@ -275,6 +281,6 @@ class Mean(DhloOp, op="mean"):
 
 
 __all__ = [
-    "ArgExtremum", "ArgMax", "ArgMin", "Mean", "Reduce", "accumulation_dtype", "check_axes", "emit_in_f32", "emit_mean", "identity_of",
-    "spread", "without",
+    "COMBINERS", "ArgExtremum", "ArgMax", "ArgMin", "Mean", "Reduce", "accumulation_dtype", "check_axes", "check_kind", "emit_in_f32",
+    "emit_mean", "identity_of", "spread", "without",
 ]  # fmt: skip

@@ -10,16 +10,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from io import StringIO
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dhlo.graph import facts_of, only_function
+from anyshape.dialects.printing import op_with_neighbours
 from anyshape.dialects.sizes import DimsAttr, symbols_of
 from anyshape.support.errors import VerifyError
 from anyshape.symbolic import ContradictionError
@@ -41,7 +40,9 @@ def verify_graph(program: ModuleOp | func.FuncOp) -> None:
         _verify_op(ops, position, defined, bound)
         defined.update(op.results)
     if not ops or not isinstance(ops[-1], func.ReturnOp):
-        raise VerifyError("the function does not end with func.return", where=_around(ops, len(ops) - 1))
+        raise VerifyError(
+            "the function does not end with func.return", where=op_with_neighbours(ops, len(ops) - 1, _NEIGHBOURS)
+        )
 
 
 def _verify_op(ops: list[Operation], position: int, defined: set[SSAValue], bound: set[str]) -> None:
@@ -50,7 +51,7 @@ def _verify_op(ops: list[Operation], position: int, defined: set[SSAValue], boun
         if operand not in defined:
             raise VerifyError(
                 f"operand {number} of {op.name} is not defined before it",
-                where=_around(ops, position),
+                where=op_with_neighbours(ops, position, _NEIGHBOURS),
                 remedy="insert the op after the one that defines its operand",
             )
     try:
@@ -60,11 +61,11 @@ def _verify_op(ops: list[Operation], position: int, defined: set[SSAValue], boun
         bound |= op.bound_symbols
         used = symbols_of(result.type for result in op.results) | _attribute_symbols(op.attributes.values())
     except VerifyException as error:
-        raise VerifyError(str(error).strip(), where=_around(ops, position)) from error
+        raise VerifyError(str(error).strip(), where=op_with_neighbours(ops, position, _NEIGHBOURS)) from error
     if not used <= bound:
         raise VerifyError(
             f"{op.name} uses size symbols that nothing binds",
-            where=_around(ops, position),
+            where=op_with_neighbours(ops, position, _NEIGHBOURS),
             got=", ".join(sorted(used - bound)),
             expected=f"symbols of argument types or of earlier data-dependent ops: {', '.join(sorted(bound)) or 'none'}",
         )
@@ -76,21 +77,6 @@ def _attribute_symbols(attributes: Iterable[Attribute]) -> frozenset[str]:
         if isinstance(attribute, DimsAttr):
             found = found.union(*(size.symbols for size in attribute.data))
     return found
-
-
-def _around(ops: list[Operation], position: int) -> str:
-    """The op at `position` marked, and its neighbours, with the value names of the whole block."""
-    stream = StringIO()
-    printer = Printer(stream)
-    texts: list[str] = []
-    for op in ops[: position + _NEIGHBOURS + 1]:
-        stream.seek(0)
-        stream.truncate()
-        printer.print_op(op)
-        texts.append(stream.getvalue())
-    first = max(0, position - _NEIGHBOURS)
-    marked = enumerate(texts[first:], first)
-    return "\n".join(f"{'-> ' if number == position else '   '}{text}" for number, text in marked)
 
 
 __all__ = ["verify_graph"]

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from io import StringIO
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dtypes import dtype_of_type
@@ -43,6 +41,7 @@ from anyshape.dialects.host.ops import (
     ViewOp,
     root_of,
 )
+from anyshape.dialects.printing import op_with_neighbours
 from anyshape.dialects.sizes import numel, row_major_strides
 from anyshape.dialects.tile import KernelOp, buffer_of
 from anyshape.support.errors import VerifyError
@@ -107,14 +106,7 @@ class _Verifier:
     def _around(self, op: Operation) -> str:
         ops = list(self.program.body.block.ops)
         position = ops.index(op)
-        stream = StringIO()
-        printer = Printer(stream)  # one printer for all, so that each value keeps its name
-        for other in ops[: position + _CONTEXT + 1]:
-            printer.print_string("> " if other is op else "  ")
-            printer.print_op(other)
-            printer.print_string("\n")
-        lines = stream.getvalue().splitlines()[max(position - _CONTEXT, 0) :]
-        return "\n".join([f"@{self.program.sym_name.data}, op {position}", *lines])
+        return f"@{self.program.sym_name.data}, op {position}\n{op_with_neighbours(ops, position, _CONTEXT)}"
 
     def _name(self, argument: SSAValue) -> str:
         assert isinstance(argument, BlockArgument)

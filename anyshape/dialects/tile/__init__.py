@@ -1,5 +1,6 @@
 """Kernel plans in points: ops, verifier, numpy interpreter."""
 
+from anyshape.dialects.tile.dialect import Tile
 from anyshape.dialects.tile.ops import (
     KINDS,
     AttendOp,
@@ -16,12 +17,13 @@ from anyshape.dialects.tile.ops import (
     ScratchOp,
     SizeOp,
     StoreOp,
-    Tile,
     YieldOp,
     buffer,
     buffer_of,
     dims_attr,
+    factors_name,
 )
+from anyshape.dialects.tile.prefix import PrefixOp
 
 __all__ = [
     "KINDS",
@@ -36,6 +38,7 @@ __all__ = [
     "LoadOp",
     "LoopOp",
     "ParallelOp",
+    "PrefixOp",
     "ScratchOp",
     "SizeOp",
     "StoreOp",
@@ -44,4 +47,5 @@ __all__ = [
     "buffer",
     "buffer_of",
     "dims_attr",
+    "factors_name",
 ]

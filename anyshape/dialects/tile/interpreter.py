@@ -32,6 +32,7 @@ from anyshape.dialects.tile.ops import (
     YieldOp,
     buffer_of,
 )
+from anyshape.dialects.tile.prefix import PrefixOp
 from anyshape.support.errors import VerifyError
 from anyshape.symbolic import Size
 
@@ -126,6 +127,8 @@ class _Run:
                 return self._load(op, shape)
             case CheckOp():
                 return self._check(op)
+            case PrefixOp():
+                return prefixes_last(op.kind.data, np.broadcast_to(self.value(op.value, len(shape)), shape))
             case _:
                 operands = [self.value(operand, len(shape)) for operand in op.operands]
                 with np.errstate(all="ignore"):
@@ -303,4 +306,17 @@ def reduce_last(kind: str, values: Array) -> Array:
         return np.asarray(result).astype(values.dtype)
 
 
-__all__ = ["IndexFault", "reduce_last", "run_kernel"]
+def prefixes_last(kind: str, values: Array) -> Array:
+    """Every prefix of the last axis folded as `reduce_last` folds the whole."""
+    folds = {"sum": np.add, "prod": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or}
+    fold = folds.get(kind, np.maximum if kind.endswith("max") else np.minimum)
+    if values.dtype.kind == "b":
+        fold = np.logical_and if kind in ("prod", "and") or kind.endswith("min") else np.logical_or
+    if kind in ("umax", "umin") and values.dtype.kind != "b":
+        return fold.accumulate(values.view(f"u{values.dtype.itemsize}"), axis=-1).view(values.dtype)
+    wide = values.astype(np.float64) if values.dtype.kind not in "bi" else values
+    with np.errstate(all="ignore"):
+        return fold.accumulate(wide, axis=-1, dtype=wide.dtype).astype(values.dtype)
+
+
+__all__ = ["IndexFault", "prefixes_last", "reduce_last", "run_kernel"]

@@ -10,6 +10,7 @@ A kernel is a loop nest over points whose bounds are size expressions; the body 
 | `lanes [e] {(j)}` | points of one axis meant for vector lanes; yields are reduced over the axis by `kinds` |
 | `loop [e] {(k)}` | points of one axis in order; yields are reduced like those of `lanes` |
 | `dot [e] {(k)}` | Σ over k of a·b, a and b the two yields |
+| `prefix kind v` | v folded over the points of the `lanes` or `loop` directly around it, from the first to this one |
 | `load b[i…] (guard c)` | an element, or zero where the guard is false (then nothing is read) |
 | `store v, b[i…]` | writes an element |
 | `scratch` | a buffer private to one parallel point (a row kept between two `lanes`), written once |
@@ -29,7 +30,7 @@ from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IndexType, IntegerAttr, IntegerType, StringAttr, UnitAttr, i64
-from xdsl.ir import Attribute, Block, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -353,6 +354,11 @@ class CheckOp(IRDLOperation):
         )
 
 
+def factors_name(lhs: str, rhs: str) -> str:
+    """What a product of these element types is called: the one name where they are equal, else `<lhs>x<rhs>`."""
+    return lhs if lhs == rhs else f"{lhs}x{rhs}"
+
+
 @irdl_op_definition
 class ContractOp(IRDLOperation):
     """out[g…, i, j] = epilogue(g…, i, j, Σ_k lhs[g…, i, k] · rhs[g…, k, j]): a whole product, claimable by a target.
@@ -379,6 +385,11 @@ class ContractOp(IRDLOperation):
 
     PANEL: ClassVar[int] = 64
     """Columns of a packed panel: a property of the packed form, shared by every variant and every row count."""
+
+    @property
+    def factors(self) -> str:
+        """The factors' element types: one name where they are equal, else `<lhs>x<rhs>`."""
+        return factors_name(*(str(buffer_of(side).element_type) for side in (self.lhs, self.rhs)))
 
     def __init__(
         self,
@@ -460,26 +471,6 @@ class AttendOp(IRDLOperation):
         )
 
 
-Tile = Dialect(
-    "tile",
-    [
-        YieldOp,
-        KernelOp,
-        ParallelOp,
-        LanesOp,
-        LoopOp,
-        DotOp,
-        LoadOp,
-        StoreOp,
-        ScratchOp,
-        SizeOp,
-        CheckOp,
-        ContractOp,
-        AttendOp,
-    ],
-    [BufferType],
-)
-
 __all__ = [
     "KINDS",
     "AttendOp",
@@ -496,7 +487,6 @@ __all__ = [
     "ScratchOp",
     "SizeOp",
     "StoreOp",
-    "Tile",
     "YieldOp",
     "buffer",
     "buffer_of",

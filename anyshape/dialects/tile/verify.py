@@ -8,6 +8,7 @@
 | a store uses every variable of the axes around it (of scratch: of those inside its point) | points write different elements |
 | a store is not inside a `dot`, nor in an epilogue | it runs once a point |
 | scratch belongs to a parallel point and one store writes it | a row is kept, not updated |
+| a `prefix` is in a `loop`, or in `lanes` that a launch does not divide | it needs all points before its own, in order |
 | `lanes` do not nest and hold no `parallel` | one axis is in vector lanes |
 | every symbol of a size is one of the kernel's | a launch passes no other |
 | other ops are `arith` or `math` without regions | emitters know no others |
@@ -38,10 +39,24 @@ from anyshape.dialects.tile.ops import (
     StoreOp,
     YieldOp,
 )
+from anyshape.dialects.tile.prefix import PrefixOp
 from anyshape.support.errors import VerifyError
 from anyshape.symbolic import Size
 
-_TILE_OPS = (AttendOp, AxisOp, CheckOp, ContractOp, DotOp, LoadOp, ParallelOp, ScratchOp, SizeOp, StoreOp, YieldOp)
+_TILE_OPS = (
+    AttendOp,
+    AxisOp,
+    CheckOp,
+    ContractOp,
+    DotOp,
+    LoadOp,
+    ParallelOp,
+    PrefixOp,
+    ScratchOp,
+    SizeOp,
+    StoreOp,
+    YieldOp,
+)
 
 
 def verify_kernel(kernel: KernelOp) -> None:
@@ -128,6 +143,9 @@ def _verify_op(op: Operation, kernel: KernelOp) -> None:
         case ScratchOp() if not isinstance(op.parent_op(), ParallelOp):
             raise VerifyError("a scratch belongs to no parallel point", where=_where(op, kernel),
                               expected="an op directly inside tile.parallel")  # fmt: skip
+        case PrefixOp() if isinstance(around[0], LanesOp) and len(around) == 1:
+            raise VerifyError("a prefix is in lanes that a launch divides", where=_where(op, kernel),
+                              expected="lanes inside tile.parallel, or a tile.loop")  # fmt: skip
         case StoreOp():
             _verify_store(op, around, kernel)
         case _:

@@ -114,7 +114,7 @@ class GraphBuilder:
     def stored_weight(self, name: str, dtype: DType) -> SSAValue:
         """The array that the store has by this name."""
         if name not in self._weights:
-            self._weights[name] = self.emit(Weight, name=name, dtype=dtype, sizes=tuple(self.store[name].shape))
+            self._weights[name] = self.emit(Weight, name=name, dtype=dtype, sizes=self.store.type_of(name).shape)
         return self._weights[name]
 
     def convert(self, x: SSAValue, dtype: DType) -> SSAValue:

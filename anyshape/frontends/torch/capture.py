@@ -85,11 +85,11 @@ def _decomposed(export: Export) -> tuple[ExportedProgram, frozenset[int]]:
     record = Record()
     with warnings.catch_warnings(), record_branches(record), broadcasts_open(stand_ins, {}):
         warnings.simplefilter("ignore")
-        program = export.program.run_decompositions(_decompositions())
+        program = export.program.run_decompositions(decompositions())
     return program, frozenset(export.record.about_strides | record.about_strides)
 
 
-def _decompositions() -> dict[Any, Any]:
+def decompositions() -> dict[Any, Any]:
     """PyTorch's default table without the composites that are kept whole."""
     table = torch.export.default_decompositions()
     for name in (*KEPT, *DhloOp.OVERLOADS):
@@ -127,4 +127,4 @@ def _export_error(error: Exception | None, small_axes: str | None) -> ExportErro
     )
 
 
-__all__ = ["Capture", "DynamicShapes", "capture"]
+__all__ = ["Capture", "DynamicShapes", "capture", "decompositions"]

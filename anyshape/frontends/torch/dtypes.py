@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import ml_dtypes
-import numpy as np
 import torch
 
 from anyshape.dialects import dtypes
@@ -46,10 +45,3 @@ def array_of_tensor(tensor: torch.Tensor) -> Array:
     if dense.dtype == torch.bfloat16:
         return dense.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
     return dense.numpy()
-
-
-def tensor_of_array(array: Array) -> torch.Tensor:
-    """The inverse of `array_of_tensor`."""
-    if array.dtype == np.dtype(ml_dtypes.bfloat16):
-        return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
-    return torch.from_numpy(array)

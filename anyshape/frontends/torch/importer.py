@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,19 +22,13 @@ from torch.export.graph_signature import (
 from torch.export.graph_signature import (
     InputSpec as TorchInputSpec,
 )
-from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
-from xdsl.utils.exceptions import VerifyException
+from xdsl.ir import Block, SSAValue
 
 from anyshape.dialects.dhlo import ConstantStore
-from anyshape.dialects.dhlo.base import function_type
-from anyshape.dialects.dhlo.graph import set_facts
 from anyshape.dialects.dtypes import DType
 from anyshape.dialects.sizes import tensor
-from anyshape.frontends.torch.builder import GraphBuilder, Value
+from anyshape.frontends.torch.builder import GraphBuilder
 from anyshape.frontends.torch.calls import example_misfit
 from anyshape.frontends.torch.capture import Capture, DynamicShapes, capture
 from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
@@ -48,24 +41,22 @@ from anyshape.frontends.torch.guards import (
     guard_relations,
     range_relations,
 )
-from anyshape.frontends.torch.locations import source_line
-from anyshape.frontends.torch.lowering import find_lowering
+from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
 from anyshape.frontends.torch.openings import one_or
 from anyshape.frontends.torch.probes import branch_relations
 from anyshape.frontends.torch.program import (
     CallAdaptor,
     FromConstant,
-    FromInput,
-    FromResult,
-    FromSize,
     ImportedProgram,
     InputSpec,
     OutputSource,
 )
+from anyshape.frontends.torch.silence import quiet_attempts
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
 from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.frontends.torch.weights import Memory, memory_of, named_meanwhile
 from anyshape.support.errors import ArgumentError, DtypeError, ExportError, UnsupportedOp, UnsupportedOps
-from anyshape.symbolic import Facts, Size
+from anyshape.symbolic import Facts
 
 
 def import_module(
@@ -74,6 +65,7 @@ def import_module(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: DynamicShapes = "all",
+    live_weights: bool = False,
 ) -> ImportedProgram:
     """Capture `module` as called with the example arguments, and build its graph: see `capture_module` for the arguments.
 
@@ -81,7 +73,8 @@ def import_module(
         ArgumentError, ExportError: see `capture_module`.
         UnsupportedOps: the captured graph uses ops that have no lowering; all of them are listed.
     """
-    return capture_module(module, args, kwargs, dynamic_shapes=dynamic_shapes).import_graph()
+    captured = capture_module(module, args, kwargs, dynamic_shapes=dynamic_shapes, live_weights=live_weights)
+    return captured.import_graph()
 
 
 def capture_module(
@@ -90,6 +83,7 @@ def capture_module(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: DynamicShapes = "all",
+    live_weights: bool = False,
 ) -> CapturedModule:
     """Capture `module` as called with the example arguments.
 
@@ -99,6 +93,8 @@ def capture_module(
         kwargs: example arguments by name.
         dynamic_shapes: `"all"` makes every axis of every input free that the model allows, sizes 0 and 1 included, whatever the
             example's sizes are; None makes every size that of the example; anything else is passed to `torch.export.export`.
+        live_weights: whether parameters and buffers stay the module's and may change between calls; else they are constants. The store
+            names them as the module does; tied ones, which are the same memory, by the first of their names.
 
     Raises:
         ArgumentError: `module` is no module, or its `forward` does not take the example arguments.
@@ -111,7 +107,8 @@ def capture_module(
         )  # fmt: skip
     args, example_kwargs = pytree.tree_map(standing_alone, (args, dict(kwargs or {})))
     try:
-        captured = capture(module, args, example_kwargs, dynamic_shapes)
+        with quiet_attempts(), named_meanwhile(module) as weight_names:
+            captured = capture(module, args, example_kwargs, dynamic_shapes)
     except ExportError as error:  # only now, because hooks may add to the arguments of a call
         misfit = example_misfit(inspect.signature(module.forward), args, example_kwargs)
         if misfit is None:
@@ -120,7 +117,8 @@ def capture_module(
     preferred = {}
     if dynamic_shapes != "all" and isinstance(dynamic_shapes, Mapping | Sequence):
         preferred = _given_names(module, args, example_kwargs, dynamic_shapes)
-    return CapturedModule(module, captured, preferred, ranges_are_given=dynamic_shapes != "all")
+    kept = None if live_weights else weight_names
+    return CapturedModule(module, captured, preferred, kept, ranges_are_given=dynamic_shapes != "all")
 
 
 def _given_names(
@@ -151,6 +149,7 @@ class CapturedModule:
         module: the model.
         captured: what PyTorch handed over.
         given_names: (id of an example tensor, axis) -> the name that the caller gave to the axis.
+        weight_names: the names in the store of tensors whose contents were digested before; None where weights are live.
         ranges_are_given: whether the ranges of sizes are the caller's, and so conditions.
 
     Attributes:
@@ -167,6 +166,7 @@ class CapturedModule:
         module: nn.Module,
         captured: Capture,
         given_names: Mapping[tuple[int, int], str],
+        weight_names: Mapping[Memory, str] | None,
         *,
         ranges_are_given: bool,
     ) -> None:
@@ -194,7 +194,7 @@ class CapturedModule:
             raise ExportError("the model holds only under a condition that cannot be checked", where=error) from error
         self.openings = frozenset(openings)
         self.store = ConstantStore()
-        self.weights, self.unusable = _store_weights(program, self.store)
+        self.weights, self.unusable = _store_weights(program, self.store, weight_names)
 
     def graph_text(self) -> str | None:
         """What the graph depends on, where that can be said without building it; see `graph_key`."""
@@ -247,14 +247,12 @@ class CapturedModule:
         return tuple(inputs), constants, leaf_names
 
 
-@dataclass
-class _Importer:
-    """Builds a graph. `values` maps nodes to what they stand for; a node in `failed` could not be lowered."""
+class _Importer(NodeLowering):
+    """Builds a graph."""
 
-    source: CapturedModule
-    values: dict[fx.Node, Value] = field(default_factory=dict[fx.Node, Value])
-    failed: set[fx.Node] = field(default_factory=set[fx.Node])
-    unsupported: list[UnsupportedOp] = field(default_factory=list[UnsupportedOp])
+    def __init__(self, source: CapturedModule) -> None:
+        super().__init__()
+        self.source = source
 
     def run(self) -> ImportedProgram:
         source, program = self.source, self.source.captured.program
@@ -263,11 +261,11 @@ class _Importer:
         self._bind_placeholders(program, builder, block)
         for node in program.graph.nodes:
             if node.op not in ("placeholder", "output"):
-                self._lower(builder, node)
+                self.lower(builder, node)
         results, outputs = self._outputs(program, builder, block)
         if self.unsupported:
             raise UnsupportedOps(self.unsupported)
-        module = _module_of(block, results, source.facts)
+        module = module_of(block, results, source.facts)
         return ImportedProgram(module, source.store, source.adaptor(outputs), source.capture_seconds)
 
     def _bind_placeholders(self, program: ExportedProgram, builder: GraphBuilder, block: Block) -> None:
@@ -277,7 +275,7 @@ class _Importer:
             if spec.kind == InputKind.USER_INPUT:
                 if isinstance(spec.arg, TensorArgument):
                     value = next(arguments)
-                    value.name_hint = _name_hint(node)
+                    value.name_hint = name_hint(node)
                     self.values[node] = value
                 else:
                     self.values[node] = node.meta.get("val")
@@ -286,33 +284,11 @@ class _Importer:
             elif node in self.source.weights:
                 self.values[node] = builder.stored_weight(*self.source.weights[node])
             elif node in self.source.unusable:
-                self._fail(node, _own_name(spec.target), self.source.unusable[node])
+                self.fail(node, _own_name(spec.target), self.source.unusable[node])
             else:
-                self._fail(
+                self.fail(
                     node, f"{spec.kind.name.lower()} input", "only tensors can be inputs and constants of a program"
                 )
-
-    # -- nodes ------------------------------------------------------------------------------------------------------
-
-    def _lower(self, builder: GraphBuilder, node: fx.Node) -> None:
-        lowering = find_lowering(node)
-        if lowering is None:
-            self._fail(node, str(node.target), "there is no lowering for this op")
-            return
-        if not self.failed.isdisjoint(node.all_input_nodes):
-            self.failed.add(node)
-            return
-        builder.begin(node)
-        args: Any = map_arg(node.args, self.values.__getitem__)
-        kwargs: Any = map_arg(node.kwargs, self.values.__getitem__)
-        try:
-            self.values[node] = lowering(builder, *args, **kwargs)
-        except (Unsupported, DtypeError, VerifyException) as error:
-            self._fail(node, str(node.target), str(error))
-
-    def _fail(self, node: fx.Node, name: str, reason: str) -> None:
-        self.failed.add(node)
-        self.unsupported.append(UnsupportedOp(name, reason, source_line(node)))
 
     # -- outputs ----------------------------------------------------------------------------------------------------
 
@@ -329,28 +305,16 @@ class _Importer:
             elif not isinstance(value, fx.Node):
                 sources.append(FromConstant(value))
             elif value not in self.failed:
-                sources.append(_output_source(self.values[value], results, block))
+                sources.append(output_source(self.values[value], results, block))
         return results, tuple(sources)
 
 
-def _output_source(value: Value, results: list[SSAValue], block: Block) -> OutputSource:
-    """Where an output comes from; a value that is returned twice is one result."""
-    if isinstance(value, Size):
-        return FromConstant(value.value) if value.is_constant else FromSize(value)
-    if not isinstance(value, SSAValue):
-        return FromConstant(value)
-    if value in block.args:
-        return FromInput(block.args.index(value))
-    if value not in results:
-        results.append(value)
-    return FromResult(results.index(value))
-
-
 def _store_weights(
-    program: ExportedProgram, store: ConstantStore
+    program: ExportedProgram, store: ConstantStore, known: Mapping[Memory, str] | None
 ) -> tuple[dict[fx.Node, tuple[str, DType]], dict[fx.Node, str]]:
     """Puts the constants that are used into the store: their names and dtypes there, and why others cannot be there."""
     weights: dict[fx.Node, tuple[str, DType]] = {}
+    live: dict[Any, str] = {}
     unusable: dict[fx.Node, str] = {}
     for spec, node in zip(program.graph_signature.input_specs, _placeholders(program), strict=True):
         if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR) or not node.users:
@@ -359,9 +323,23 @@ def _store_weights(
         held: Any = program.state_dict.get(spec.target)
         value: Any = program.constants[spec.target] if held is None else held
         try:
-            weights[node] = store.add(array_of_tensor(value)), dtype_of_torch(value.dtype)
+            dtype, memory = dtype_of_torch(value.dtype), memory_of(value)
         except DtypeError as error:
             unusable[node] = str(error)
+            continue
+        array = array_of_tensor(value)
+        if known is None and spec.kind != InputKind.CONSTANT_TENSOR:
+            place = (value.data_ptr(), dtype, value.shape, value.stride())
+            if place not in live:
+                live[place] = store.add_live(_own_name(spec.target), array)
+            weights[node] = live[place], dtype
+            continue
+        name = None if known is None or memory is None else known.get(memory)
+        if name is None:
+            name = store.add(array)
+        else:
+            store.put(name, array)
+        weights[node] = name, dtype
     return weights, unusable
 
 
@@ -378,18 +356,6 @@ def _user_inputs(program: ExportedProgram) -> list[tuple[TorchInputSpec, fx.Node
     """The leaves of a call, in order."""
     pairs = zip(program.graph_signature.input_specs, _placeholders(program), strict=True)
     return [(spec, node) for spec, node in pairs if spec.kind == InputKind.USER_INPUT]
-
-
-def _name_hint(node: fx.Node) -> str | None:
-    return node.name if SSAValue.is_valid_name(node.name) else None
-
-
-def _module_of(block: Block, results: Sequence[SSAValue], facts: Facts) -> ModuleOp:
-    block.add_op(ReturnOp(*results))
-    type = function_type([argument.type for argument in block.args], [value.type for value in results])
-    function = FuncOp("main", type, Region(block))
-    set_facts(function, facts)
-    return ModuleOp([function])
 
 
 __all__ = ["CapturedModule", "capture_module", "import_module"]

@@ -97,16 +97,25 @@ def lower_gather(builder: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, 
     )
 
 
-def _counted_axis(index: SSAValue, rank: int) -> int | None:
-    """The axis, of `rank` aligned at the last, along which an index counts 0, 1, 2, … while its other axes have size 1."""
-    sizes = sizes_of(index.type)
-    long = [axis for axis, size in enumerate(sizes) if size != Size.const(1)]
-    origin = index.owner
-    while isinstance(origin, Reshape):
-        origin = origin.operands[0].owner
-    if not isinstance(origin, Iota) or len(origin.result_sizes) != 1 or len(long) != 1:
-        return None
-    return long[0] + rank - len(sizes)
+def _counted_axes(indices: Sequence[SSAValue], common: Sequence[Size]) -> list[int] | None:
+    """For each index the axis of `common`, another for each, along which it counts 0, 1, 2, … while its other axes have size 1."""
+    counted: list[int] = []
+    single: list[int] = []
+    for position, index in enumerate(indices):
+        sizes = sizes_of(index.type)
+        long = [axis for axis, size in enumerate(sizes, len(common) - len(sizes)) if size != Size.const(1)]
+        origin = index.owner
+        while isinstance(origin, Reshape):
+            origin = origin.operands[0].owner
+        if not isinstance(origin, Iota) or len(origin.result_sizes) != 1 or len(long) > 1:
+            return None
+        counted.append(long[0] if long else -1)
+        if not long:
+            single.append(position)
+    free = [axis for axis, size in enumerate(common) if size == Size.const(1) and axis not in counted]
+    for position, axis in zip(single, free, strict=False):  # the only count is 0: any axis of size 1 will do
+        counted[position] = axis
+    return counted if len(set(counted)) == len(counted) and -1 not in counted else None
 
 
 def _leading_part(
@@ -130,9 +139,9 @@ def lower_index(builder: GraphBuilder, x: SSAValue, indices: Sequence[SSAValue |
         raise Unsupported("a mask as an index: the size of the result depends on the data")
     common = builder.common_sizes(*(sizes_of(index.type) for index in given))
     adjacent = axes == list(range(axes[0], axes[-1] + 1))
-    counted = [_counted_axis(index, len(common)) for index in given]
-    if adjacent and None not in counted and len(set(counted)) == len(counted):
-        return _leading_part(builder, x, axes, [axis for axis in counted if axis is not None], common)
+    counted = _counted_axes(given, common)
+    if adjacent and counted is not None:
+        return _leading_part(builder, x, axes, counted, common)
     wrapped = [
         builder.broadcast(from_start(builder, index, sizes_of(x.type)[axis]), common)
         for axis, index in zip(axes, given, strict=True)

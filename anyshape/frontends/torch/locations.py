@@ -28,6 +28,11 @@ def source_line(node: fx.Node) -> str | None:
     return None if found is None else f"{found[0]}:{found[1]}"
 
 
+def first_source_line(graph: fx.Graph) -> str | None:
+    """The source line of the first node that has one."""
+    return next((line for node in graph.nodes if (line := source_line(node)) is not None), None)
+
+
 def location_of(node: fx.Node) -> LocationAttr:
     """The node's name over its source line: `loc("linear_3"("model.py":12:0))`."""
     found = _innermost(node.meta.get("stack_trace") or "")

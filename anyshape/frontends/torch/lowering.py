@@ -17,6 +17,7 @@ from anyshape.dialects.dhlo.base import AttributeValue, DhloOp, Elementwise
 from anyshape.frontends.torch import (
     contraction,
     creation,
+    cumulative,
     elementwise,
     indexing,
     movement,
@@ -27,7 +28,7 @@ from anyshape.frontends.torch.builder import LOWERINGS, GraphBuilder, Lowering, 
 from anyshape.frontends.torch.numbers import number
 from anyshape.frontends.torch.unsupported import Unsupported
 
-FAMILIES = (contraction, creation, elementwise, indexing, movement, normalization, reductions)
+FAMILIES = (contraction, creation, cumulative, elementwise, indexing, movement, normalization, reductions)
 """The modules whose functions fill `LOWERINGS` when they are imported."""
 
 IGNORED = (
@@ -55,9 +56,14 @@ def find_lowering(node: fx.Node) -> Lowering | None:
         return _lower_nothing
     if name in LOWERINGS:
         return LOWERINGS[name]
-    # The overloads for a number on the right promote and compute as those for a tensor.
-    kind = DhloOp.OVERLOADS.get(name.replace(".Scalar", ".Tensor"))
+    kind = mapped_op(node)
     return None if kind is None else _elementwise(kind)
+
+
+def mapped_op(node: fx.Node) -> type[Elementwise] | None:
+    """The elementwise op that names the node's overload in its header."""
+    # The overloads for a number on the right promote and compute as those for a tensor.
+    return DhloOp.OVERLOADS.get(str(node.target).replace(".Scalar", ".Tensor"))
 
 
 def _lower_size(builder: GraphBuilder, *_args: Value, **_kwargs: Value) -> Value:

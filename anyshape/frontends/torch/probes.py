@@ -14,7 +14,7 @@ from anyshape.frontends.torch.capture import Capture
 from anyshape.frontends.torch.examples import resized
 from anyshape.frontends.torch.program import InputSpec
 from anyshape.frontends.torch.sizes import SizeNames
-from anyshape.symbolic import Facts, Relation, Size, SizeError
+from anyshape.symbolic import Facts, Relation, Size, SizeError, bind_symbols
 
 _CALL_ERRORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
 
@@ -71,13 +71,7 @@ def _exclude(relation: Relation, values: Mapping[str, int]) -> Relation:
 
 def example_sizes(examples: Sequence[Any], inputs: Sequence[InputSpec]) -> dict[str, int]:
     """The size of every symbol in the example inputs."""
-    values: dict[str, int] = {}
-    for spec in inputs:
-        for size, extent in zip(spec.sizes, examples[spec.leaf].shape, strict=True):
-            atom = size.as_atom()
-            if atom is not None and atom.kind == "symbol":
-                values.setdefault(atom.name, int(extent))
-    return values
+    return bind_symbols(axis for spec in inputs for axis in zip(spec.sizes, examples[spec.leaf].shape, strict=True))
 
 
 def resized_examples(examples: Sequence[Any], inputs: Sequence[InputSpec], values: Mapping[str, int]) -> list[Any]:

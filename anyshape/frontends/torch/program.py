@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.dtypes import DType
+from anyshape.frontends.torch.calls import leaves_as_in, signature_text
 from anyshape.support.errors import ArgumentError
-from anyshape.symbolic import Size
+from anyshape.symbolic import Size, bind_symbols, parse_size
 
 
 @dataclass(frozen=True)
@@ -124,13 +125,8 @@ class CallAdaptor:
 
     def size_values(self, inputs: Sequence[torch.Tensor]) -> dict[str, int]:
         """The value of every size symbol that is an axis of an input."""
-        values: dict[str, int] = {}
-        for spec, tensor in zip(self.inputs, inputs, strict=True):
-            for size, extent in zip(spec.sizes, tensor.shape, strict=True):
-                atom = size.as_atom()
-                if atom is not None and atom.kind == "symbol":
-                    values.setdefault(atom.name, int(extent))
-        return values
+        pairs = zip(self.inputs, inputs, strict=True)
+        return bind_symbols(axis for spec, tensor in pairs for axis in zip(spec.sizes, tensor.shape, strict=True))
 
     @cached_property
     def _plain(self) -> tuple[int, tuple[str, ...]] | None:
@@ -142,23 +138,13 @@ class CallAdaptor:
 
     def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         plain = self._plain
-        if (
-            plain is not None and len(args) == plain[0] and tuple(kwargs) == plain[1]
-        ):  # most calls: nothing to take apart
+        if plain is not None and (len(args), tuple(kwargs)) == plain:  # most calls: nothing to take apart
             return [*args, *kwargs.values()]
         leaves, structure = pytree.tree_flatten((args, kwargs))
         if structure == self.in_spec:
             return leaves
         args, kwargs = self._as_in_example(args, kwargs)
-        try:
-            return self.in_spec.flatten_up_to((args, kwargs))
-        except ValueError as error:
-            raise ArgumentError(
-                "the arguments are nested differently from those of the example call",
-                got=str(pytree.tree_structure((args, kwargs))),
-                expected=str(self.in_spec),
-                remedy="pass the same tuples, lists and dicts with the same keys",
-            ) from error
+        return leaves_as_in(self.in_spec, (args, kwargs))
 
     def _as_in_example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The call with arguments by position and by name where the example had them so."""
@@ -166,7 +152,7 @@ class CallAdaptor:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise ArgumentError(
-                f"the arguments do not fit the module's forward: {error}", expected=f"forward{self.signature}"
+                f"the arguments do not fit the module's forward: {error}", expected=signature_text(self.signature)
             ) from error
         bound.apply_defaults()
         values = dict(bound.arguments)
@@ -222,3 +208,43 @@ class ImportedProgram:
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
         return self.adaptor.inputs
+
+
+def encode_outputs(outputs: Sequence[OutputSource]) -> list[list[Any]] | None:
+    """Outputs as JSON values; None where one is a constant that is neither None, a truth value, a number nor a string."""
+    encoded: list[list[Any]] = []
+    for source in outputs:
+        match source:
+            case FromResult(index):
+                encoded.append(["result", index])
+            case FromInput(index):
+                encoded.append(["input", index])
+            case FromSize(size):
+                encoded.append(["size", str(size)])
+            case FromConstant(value) if isinstance(value, float):
+                encoded.append(["float", value.hex()])
+            case FromConstant(value) if value is None or type(value) in (bool, int, str):
+                encoded.append(["constant", value])
+            case _:
+                return None
+    return encoded
+
+
+def decode_outputs(encoded: Sequence[Sequence[Any]]) -> tuple[OutputSource, ...]:
+    """The inverse of `encode_outputs`. ValueError for anything else."""
+    decoded: list[OutputSource] = []
+    for kind, value in encoded:
+        match kind:
+            case "result":
+                decoded.append(FromResult(value))
+            case "input":
+                decoded.append(FromInput(value))
+            case "size":
+                decoded.append(FromSize(parse_size(value)))
+            case "float":
+                decoded.append(FromConstant(float.fromhex(value)))
+            case "constant":
+                decoded.append(FromConstant(value))
+            case _:
+                raise ValueError(f"unknown source of an output: {kind}")
+    return tuple(decoded)

@@ -68,11 +68,9 @@ _FUNCTIONS: dict[type[Operation], str] = {
 }
 _EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: "tl.maximum", arith.MinimumfOp: "tl.minimum"}
 
-# By the number of the predicate, as MLIR counts them. Triton compares ordered, except `!=`.
-_INTEGER_PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
-_FIRST_UNSIGNED = 6
-_FLOAT_PREDICATES = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
-_UNORDERED = 14
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_FLOAT_PREDICATES = ("oeq", "ogt", "oge", "olt", "ole", "une")
+"""Triton compares ordered, except `!=`."""
 
 _CASTS = (arith.ExtFOp, arith.TruncFOp, arith.TruncIOp, arith.FPToSIOp, arith.IndexCastOp)
 _SIGNED_CASTS = (arith.ExtSIOp, arith.SIToFPOp)
@@ -138,17 +136,18 @@ def _constant_of(op: arith.ConstantOp) -> ast.expr:
 
 
 def _comparison(op: arith.CmpiOp | arith.CmpfOp, lhs: ast.expr, rhs: ast.expr) -> ast.expr:
-    predicate = op.predicate.value.data
-    type = op.operands[0].type
+    code, type = op.predicate.value.data, op.operands[0].type
     if isinstance(op, arith.CmpiOp):
-        if predicate >= _FIRST_UNSIGNED:
+        predicate = arith.CMPI_COMPARISON_OPERATIONS[code]
+        if predicate.startswith("u"):
             lhs, rhs = _as_unsigned(lhs, type), _as_unsigned(rhs, type)
-        return compare(_INTEGER_PREDICATES[predicate], lhs, rhs)
-    if predicate == _UNORDERED:
+        return compare(_COMPARISONS[predicate[-2:]], lhs, rhs)
+    predicate = arith.CMPF_COMPARISON_OPERATIONS[code]
+    if predicate == "uno":
         return binary("|", compare("!=", lhs, lhs), compare("!=", rhs, rhs))
     if predicate not in _FLOAT_PREDICATES:
         raise _refused(op, "ordered comparisons, `une` and `uno`")
-    return compare(_FLOAT_PREDICATES[predicate], lhs, rhs)
+    return compare(_COMPARISONS[predicate[-2:]], lhs, rhs)
 
 
 def _refused(op: Operation, expected: str) -> CodegenError:

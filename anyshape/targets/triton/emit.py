@@ -14,7 +14,6 @@ from anyshape.targets.triton.body import Body
 from anyshape.targets.triton.kernel import Parameter, TritonKernel
 from anyshape.targets.triton.points import BLOCK, Points, scratch_elements
 from anyshape.targets.triton.products import BLOCK_K, BLOCK_M, BLOCK_N, PRECISION, emit_product
-from anyshape.targets.triton.reduce import combiner_function
 from anyshape.targets.triton.syntax import dotted, jit_function, module
 
 
@@ -52,7 +51,7 @@ def emit_triton(kernel: KernelOp, *, whole_rows: bool = False) -> TritonKernel:
     parameters += [Parameter(symbol, "size", "i64") for symbol in kernel.symbol_names]
     parameters += [Parameter(constant, "constexpr", "constexpr") for constant in constants]
     name = kernel.sym_name.data
-    functions = [combiner_function(combiner) for combiner in points.combiners]
+    functions = [reduction.function() for reduction in points.combiners.values()]
     function = jit_function(name, [(each.name, _annotation(each)) for each in parameters], body.finished)
     return TritonKernel(name, module([*functions, function]), tuple(parameters), tiles, tuple(points.rows))
 

@@ -48,13 +48,13 @@ class Points:
     """Emits the ops of a plan's points into `body`.
 
     Attributes:
-        combiners: names of the reduction functions that the statements call.
+        combiners: reductions whose functions the statements call, by the functions' names.
         rows: extents of lanes that must fit one block.
     """
 
     body: Body
     whole_rows: bool = False
-    combiners: dict[str, None] = field(default_factory=dict[str, None])
+    combiners: dict[str, Reduction] = field(default_factory=dict[str, Reduction])
     rows: dict[Size, None] = field(default_factory=dict[Size, None])
     _kept: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
     _program: ast.expr | None = None
@@ -210,7 +210,7 @@ class Points:
 
     def _reductions(self, kinds: Sequence[str], elements: Sequence[Attribute]) -> list[Reduction]:
         reductions = [reduction_of(kind, element) for kind, element in zip(kinds, elements, strict=True)]
-        self.combiners.update(dict.fromkeys(each.combiner for each in reductions))
+        self.combiners.update((each.combiner, each) for each in reductions)
         return reductions
 
     # ---- loops ---------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class Points:
     def _accumulate(self, op: LoopOp | DotOp, results: Sequence[SSAValue], reductions: Sequence[Reduction]) -> None:
         """A loop that carries one accumulator a reduction; a `dot` accumulates the product of its yields."""
         body = self.body
-        accumulators = [body.fresh("sum" if each.combiner == "add" else "part") for each in reductions]
+        accumulators = [body.fresh("sum" if each.kind == "sum" else "part") for each in reductions]
         body.values[op.index] = Value(body.fresh("k"), UNIFORM)
         axes: list[Axes] = []
         with body.nested() as statements:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType
 
 from anyshape.codegen.attend import attend_schedule, can_attend, emit_attend
 from anyshape.codegen.llvm import LoadedCode, emit_object, host_target, optimise
@@ -24,7 +25,12 @@ Guard = Callable[[np.ndarray], Any]
 SYMBOLS = ("b", "h", "hk", "s", "t", "d", "e", "mb", "mh", "ms", "mt")
 B, H, HK, S, T, D, E, MB, MH, MS, MT = (Size.symbol(name) for name in SYMBOLS)
 MACHINE, TARGET = host_machine(), host_target()
-ELEMENTS = {"f32": (Float32Type(), np.float32), "f64": (Float64Type(), np.float64)}
+ELEMENTS: dict[str, tuple[Any, Any]] = {
+    "f32": (Float32Type(), np.float32),
+    "f64": (Float64Type(), np.float64),
+    "bf16": (BFloat16Type(), ml_dtypes.bfloat16),
+    "f16": (Float16Type(), np.float16),
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def program(
     with module:
         emit_kernel(module, kernel, machine, {AttendOp: emit_attend})
     text = optimise(lower_to_llvm(module.module), TARGET)
-    shared = shared_objects(TARGET, machine, ("f32", "f64"))
+    shared = shared_objects(TARGET, machine, tuple(ELEMENTS))
     return op, LoadedCode([emit_object(text, TARGET), shared]), kernel
 
 
@@ -105,7 +111,7 @@ def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
     k, v = (np.repeat(x.astype(np.float64), shared_by, axis=1) for x in (k, v))
     scores = 0.3 * np.einsum("bhsd,bhtd->bhst", q.astype(np.float64), k)
     if mask is not None:
-        scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask.astype(np.float64)
     if causal:
         scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
     top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
@@ -155,7 +161,10 @@ def check(
     op, code, _ = program(element, mask_kind, causal, layout)
     run(op, code, arrays, sizes, cuts)
     got = read_back(arrays[3].array, layout)
-    np.testing.assert_allclose(got, reference(q, k, v, mask, causal), rtol=0, atol=64 * np.finfo(dtype).eps)
+    # Narrow elements are computed in f32, and rounded once.
+    rtol = float(ml_dtypes.finfo(dtype).eps) if np.dtype(dtype).itemsize == 2 else 0
+    atol = 64 * np.finfo(np.float64 if element == "f64" else np.float32).eps
+    np.testing.assert_allclose(got.astype(np.float64), reference(q, k, v, mask, causal), rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -180,6 +189,23 @@ def test_elements_that_are_not_adjacent(guarded: Guard, shape: Shape) -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_f64(guarded: Guard, shape: Shape) -> None:
     check(guarded, shape, "f64", "float", True, "heads inside", "bst", 2)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+def test_narrow_elements(guarded: Guard, element: str, shape: Shape) -> None:
+    for mask_kind, causal, layout, cuts in (
+        ("none", True, "heads inside", 2),
+        ("float", False, "heads outside", 3),
+        ("bool", False, "heads inside", 1),
+    ):
+        check(guarded, shape, element, mask_kind, causal, layout, "bst", cuts)
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+def test_narrow_elements_that_are_not_adjacent(guarded: Guard, element: str) -> None:
+    for shape in (Shape(1, 4, 2, 17, 17, 64, 64), Shape(2, 2, 1, 1, 40, 33, 24)):
+        check(guarded, shape, element, "float", False, "reversed", "b", 2)
 
 
 def test_cuts_do_not_show_in_the_result(guarded: Guard) -> None:

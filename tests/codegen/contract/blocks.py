@@ -40,7 +40,15 @@ MACHINES = _machines()
 DTYPES: dict[str, Any] = {
     "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8,
 }  # fmt: skip
-SUMS: dict[str, Any] = {"f32": np.float32, "f64": np.float64, "bf16": np.float32, "f16": np.float32, "i8": np.int32}
+MIXED = ("f32xbf16", "f32xf16")
+"""A left-hand side in f32 with a right-hand side of 16 bits."""
+SUMS: dict[str, Any] = dict.fromkeys(MIXED, np.float32) | {
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": np.float32,
+    "f16": np.float32,
+    "i8": np.int32,
+}
 
 
 @cache
@@ -50,6 +58,12 @@ def code_of(machine: str, element: str) -> LoadedCode:
 
 def shape_of(machine: str, element: str) -> TileShape:
     return tile_shape(element, MACHINES[machine][0])
+
+
+def sides(element: str) -> tuple[str, str]:
+    """Element types of the left-hand and the right-hand side."""
+    left, _, right = element.partition("x")
+    return left, right or left
 
 
 def run_block(code: LoadedCode, element: str, **slots: int) -> None:

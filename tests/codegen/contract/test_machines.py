@@ -1,15 +1,23 @@
 """Claims about the machine code of register tiles for named targets, none of which need be this machine."""
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 import pytest
+from xdsl.dialects.arith import AddfOp, MulfOp
+from xdsl.dialects.builtin import Float32Type
 
+from anyshape.codegen.contract import emit_contract
+from anyshape.codegen.contract.driver import emit_block_driver
 from anyshape.codegen.llvm import Target, emit_assembly, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
+from anyshape.codegen.points import emit_kernel
 from anyshape.codegen.tiles.microkernel import emit_tile, tile_name
 from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, SUM_ELEMENTS, tile_shape
+from anyshape.dialects.tile import ContractOp, KernelOp, LoadOp, YieldOp, buffer
 from anyshape.support.machine import Machine
+from anyshape.symbolic import Size
 
 MIB = 1 << 20
 LINUX = "x86_64-unknown-linux-gnu"
@@ -72,6 +80,12 @@ LOOPS = [
     ("znver4", "bf16", r"vdpbf16ps\s.*%zmm", r"vmovup[sd]\s.*\), %zmm", 4),
     ("znver4", "f16", r"vfmadd\w+ps\s.*%zmm", r"vcvtph2ps\s.*\), %zmm", 4),
     ("znver4", "i8", r"vpdpbusd\s.*%zmm", r"vmovdqu\w*\s.*\), %zmm", 4),
+    ("znver4", "f32xbf16", r"vfmadd\w+ps\s.*%zmm", r"vmov\w+\s.*\), %zmm", 4),
+    ("znver4", "f32xf16", r"vfmadd\w+ps\s.*%zmm", r"vcvtph2ps\s.*\), %zmm", 4),
+    ("haswell", "f32xbf16", r"vfmadd\w+ps\s.*%ymm", r"vmov\w+\s.*\), %ymm", 2),
+    ("haswell", "f32xf16", r"vfmadd\w+ps\s.*%ymm", r"vcvtph2ps\s.*\), %ymm", 2),
+    ("neoverse-n1", "f32xbf16", r"fmla\s+v\d+\.4s", r"ldp\s+q", 4),
+    ("neoverse-n1", "f32xf16", r"fmla\s+v\d+\.4s", r"ldp\s+d", 4),
     ("skylake-avx512", "f32", r"vfmadd\w+ps\s.*%zmm", r"vmovups\s.*\), %zmm", 4),
     ("skylake-avx512", "bf16", r"vfmadd\w+ps\s.*%zmm", r"vmov\w+\s.*\), %zmm", 4),
     ("skylake-avx512", "f16", r"vfmadd\w+ps\s.*%zmm", r"vcvtph2ps\s.*\), %zmm", 4),
@@ -95,7 +109,7 @@ def test_inner_loop(target: str, element: str, multiply: str, load: str, vectors
     lines = inner_loop(assembly(target, element), tile_name(element, MAX_ROWS), multiply)
     assert count(lines, rf"^{multiply}") == MAX_ROWS * vectors
     # bf16 that is widened has two vectors in one load; NEON loads two vectors, and takes a lone A as a lane.
-    widened = element == "bf16" and "bf16" not in multiply
+    widened = element.endswith("bf16") and "bf16" not in multiply
     pairs = (2 if widened else 1) * (2 if target == "neoverse-n1" else 1)
     assert count(lines, rf"^{load}") == vectors // pairs
     assert count(lines, r"^vp?broadcast\w+\s|^ld1r") >= MAX_ROWS - 1
@@ -115,5 +129,56 @@ def test_every_row_count_on_avx512(rows: int) -> None:
     assert count(lines, r"%rsp|%rbp\)") == 0
 
 
+@pytest.mark.parametrize(
+    ("rows", "element"), [(rows, f"f32x{narrow}") for rows in (1, 6) for narrow in ("bf16", "f16")]
+)
+def test_a_narrow_weight_is_read_in_sixteen_bits(rows: int, element: str) -> None:
+    """64 columns of a step are 128 bytes: two vectors of bf16 pairs, or four half vectors of f16."""
+    lines = inner_loop(assembly("znver4", element, rows), tile_name(element, rows), r"vfmadd\w+\s.*%zmm")
+    assert count(lines, r"^vfmadd\w+ps\s.*%zmm") == 4 * rows
+    if element == "f32xf16":
+        assert count(lines, r"^vcvtph2ps\s.*\(.*\), %zmm") == 4
+    else:
+        assert count(lines, r"^vpslld\s+\$16") == 2, "the even columns"
+        assert count(lines, r"^v(p?and\w+)\s.*%zmm") == 2, "the odd ones"
+        assert count(lines, r"^v(mov\w+|pslld|pand\w+)\s.*\(%r\w+.*\)") in (2, 4)
+    assert count(lines, r"%rsp|%rbp\)") == 0
+
+
 def test_no_saturating_byte_product() -> None:
     assert not any("vpmaddubsw" in assembly(target, "i8") for target in TARGETS)
+
+
+def module_assembly(emit: Callable[[ModuleBuilder, Machine], object]) -> str:
+    """What `emit` builds, for znver4."""
+    machine, target = TARGETS["znver4"]
+    module = ModuleBuilder("module", function_attributes={"prefer-vector-width": str(machine.vector_bits)})
+    with module:
+        emit(module, machine)
+    return emit_assembly(optimise(lower_to_llvm(module.module), target), target)
+
+
+def test_a_tile_asks_for_the_lines_that_it_will_store() -> None:
+    text = module_assembly(lambda module, machine: emit_block_driver(module, tile_shape("f32", machine)))
+    driver = text[text.index("\nas_mm_block_f32:") :]
+    assert count(driver.splitlines(), r"^\tprefetchw\s") == 4, "the four lines of a row, in a loop over rows"
+
+
+@pytest.mark.parametrize("indices", ["element", "column"])
+def test_an_epilogue_asks_for_what_the_next_tile_adds(indices: str) -> None:
+    """A residual's rows: four lines each, in a loop over rows; a bias stays in the cache by itself."""
+    m, n, k = (Size.symbol(name) for name in "mnk")
+    f32, other = Float32Type(), [m, n] if indices == "element" else [n]
+    panels = buffer(f32, [(n + 63) // 64, k, 64])
+    kernel = KernelOp("layer", ("m", "n", "k"), [buffer(f32, [m, k]), panels, buffer(f32, [m, n]), buffer(f32, other)])
+    lhs, rhs, out, added = kernel.body.block.args
+    op = ContractOp(lhs, rhs, out, [], (m, n, k), f32, packed=True)
+    block = op.epilogue.block
+    load = LoadOp(added, list(block.args[:-1]) if indices == "element" else [block.args[-2]])
+    # The square is what makes a bias more than the start of a sum.
+    sum_ = AddfOp(block.args[-1], load.result)
+    square = MulfOp(sum_.result, sum_.result)
+    block.add_ops([load, sum_, square, YieldOp(square.result)])
+    kernel.body.block.add_op(op)
+    text = module_assembly(lambda module, machine: emit_kernel(module, kernel, machine, {ContractOp: emit_contract}))
+    assert count(text.splitlines(), r"^\tprefetch") == (4 if indices == "element" else 0)

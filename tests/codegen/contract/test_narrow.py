@@ -10,6 +10,7 @@ from anyshape.codegen.tiles.shape import packed_depth
 from tests.codegen.contract.blocks import (
     DTYPES,
     MACHINES,
+    MIXED,
     SUMS,
     cases,
     check,
@@ -18,11 +19,12 @@ from tests.codegen.contract.blocks import (
     random,
     run_block,
     shape_of,
+    sides,
 )
 
 Guard = Callable[[np.ndarray], Any]
 every_machine = pytest.mark.parametrize("machine", MACHINES)
-every_element = pytest.mark.parametrize("element", ["bf16", "f16", "i8"])
+every_element = pytest.mark.parametrize("element", ["bf16", "f16", "i8", *MIXED])
 
 
 def lhs_scratch(guarded: Guard, machine: str, element: str, rows: int, depth: int) -> Any:
@@ -35,9 +37,10 @@ def lhs_scratch(guarded: Guard, machine: str, element: str, rows: int, depth: in
 @every_element
 def test_packed(guarded: Guard, machine: str, element: str) -> None:
     rng = np.random.default_rng(1)
+    left, right = sides(element)
     code, shape = code_of(machine, element), shape_of(machine, element)
     for m, n, k in cases(2, 16):
-        a, stored = random(rng, (m, k), element), guarded(random(rng, (n, k), element))
+        a, stored = random(rng, (m, k), left), guarded(random(rng, (n, k), right))
         start = guarded((8 * rng.standard_normal(n)).astype(SUMS[element]))
         panels = pack(code, shape, stored.array.T, guarded)
         lhs, out = guarded(a), guarded(np.full((m, n), 7, SUMS[element]))
@@ -55,17 +58,18 @@ def test_packed(guarded: Guard, machine: str, element: str) -> None:
 @pytest.mark.parametrize("order", ["rows", "columns", "strided"])
 def test_packed_on_the_fly_and_any_left_strides(guarded: Guard, machine: str, element: str, order: str) -> None:
     rng = np.random.default_rng(3)
+    left, right = sides(element)
     code, shape = code_of(machine, element), shape_of(machine, element)
     for m, n, k in cases(4, 6):
         sizes = {"rows": (k, n), "columns": (n, k), "strided": (k, 3 * n)}[order]
-        rhs = guarded(random(rng, sizes, element))
+        rhs = guarded(random(rng, sizes, right))
         w = {"rows": rhs.array, "columns": rhs.array.T, "strided": rhs.array[:, ::3]}[order]
         step_k, step_j = {"rows": (n, 1), "columns": (1, k), "strided": (3 * n, 3)}[order]
         transposed = order == "columns"
-        lhs = guarded(random(rng, (k, m) if transposed else (m, k), element))
+        lhs = guarded(random(rng, (k, m) if transposed else (m, k), left))
         a = lhs.array.T if transposed else lhs.array
         out = guarded(np.full((m, n), 7, SUMS[element]))
-        scratch = guarded(np.zeros(packed_depth(element, min(k, shape.depth)) * 64, DTYPES[element]))
+        scratch = guarded(np.zeros(packed_depth(element, min(k, shape.depth)) * 64, DTYPES[right]))
         copy = lhs_scratch(guarded, machine, element, m, k)
         run_block(
             code, element, rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=1 if transposed else k,
@@ -122,7 +126,21 @@ def test_denormals_infinities_and_nan(guarded: Guard, machine: str, element: str
         np.testing.assert_array_equal(out.array.ravel(), expected)
 
 
-@every_element
+@every_machine
+@pytest.mark.parametrize("element", MIXED)
+def test_every_sixteen_bit_value_is_widened_exactly(guarded: Guard, machine: str, element: str) -> None:
+    """One product with 1: denormals, infinities and NaN too, and no rounding."""
+    code, shape = code_of(machine, element), shape_of(machine, element)
+    w: np.ndarray[Any, Any] = np.arange(0, 1 << 16, dtype=np.uint16).view(DTYPES[sides(element)[1]]).reshape(1, -1)
+    panels, lhs, out = pack(code, shape, w, guarded), guarded(np.ones((1, 1), np.float32)), np.zeros(w.size, np.float32)
+    run_block(
+        code, element, rows=1, columns=w.size, depth=1, lhs=lhs.address, lhs_row=1, lhs_depth=1, rhs=panels.address,
+        rhs_depth=64, rhs_column=1, rhs_panel=64, packed=1, out=out.ctypes.data, out_row=w.size,
+    )  # fmt: skip
+    np.testing.assert_array_equal(out, w.ravel().astype(np.float32))
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16", "i8"])
 def test_a_kept_left_hand_side_is_not_copied_again(guarded: Guard, element: str) -> None:
     """The second call reads scratch only: its left-hand side is at no address."""
     rng = np.random.default_rng(5)

@@ -80,7 +80,7 @@ def compile_product(
         emitted = emit_kernel(module, kernel, MACHINE, {ContractOp: emit_contract})
     assert emitted.name == "product"
     text = optimise(lower_to_llvm(module.module), TARGET)
-    shared = shared_objects(TARGET, MACHINE, (str(buffers[0].element_type),))
+    shared = shared_objects(TARGET, MACHINE, (op.factors,))
     return Program(op, LoadedCode([emit_object(text, TARGET), shared], {"ral_report_index": 0}), kernel)
 
 

@@ -77,6 +77,25 @@ def test_batches_of_two_values(guarded: Guard, element: Any) -> None:
         close(arrays[2].array, left @ right, np.abs(left) @ np.abs(right), HALF_UNIT[element])
 
 
+@pytest.mark.parametrize("element", [BF16, F16], ids=str)
+@pytest.mark.parametrize("packed", [False, True])
+def test_f32_times_sixteen_bits(guarded: Guard, element: Any, packed: bool) -> None:
+    """As exact as a product in f32 of the weights' own values."""
+    rhs = buffer(element, [(N + 63) // 64, K, 64]) if packed else buffer(element, [K, N], (1, K))
+    program = compile_product(
+        [buffer(F32, [M, K]), rhs, buffer(F32, [M, N]), buffer(F32, [N])], [], bias, packed=packed
+    )
+    rng, factors = np.random.default_rng(4), f"f32x{element}"
+    for m, n, k in CASES:
+        x, w = rng.standard_normal((m, k), np.float32), rng.standard_normal((n, k)).astype(NUMPY[element])
+        b = rng.standard_normal(n, np.float32)
+        weights = pack(code_of("host", factors), shape_of("host", factors), w.T, guarded) if packed else guarded(w)
+        arrays = [guarded(x), weights, guarded(np.full((m, n), 7, np.float32)), guarded(b)]
+        program.run(arrays, {"m": m, "n": n, "k": k}, cuts=2)
+        magnitude = np.abs(wide(x)) @ np.abs(wide(w.T)) + np.abs(wide(b))
+        close(arrays[2].array, wide(x) @ wide(w.T) + wide(b), magnitude, HALF_UNIT[F32])
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_bytes_to_i32(guarded: Guard, packed: bool) -> None:
     rhs = buffer(I8, [(N + 63) // 64, K, 64]) if packed else buffer(I8, [K, N], (1, K))
@@ -117,7 +136,9 @@ def test_bytes_dequantised_in_the_epilogue(guarded: Guard) -> None:
         (I8, I8, I32, None),
         (I8, I8, I8, "i8 · i8 summed in i8"),
         (F16, BF16, F32, "f16 · bf16 summed in f32"),
-        (F32, BF16, F32, "f32 · bf16 summed in f32"),
+        (F32, BF16, F32, None),
+        (F32, F16, F32, None),
+        (BF16, F32, F32, "bf16 · f32 summed in f32"),
         (F32, F32, BF16, "f32 · f32 summed in bf16"),
     ],
     ids=str,

@@ -90,7 +90,7 @@ def test_results_that_are_not_wider_are_refused(operands: DType, result: DType) 
 def test_parts_define_each_symbol_once_and_link_together() -> None:
     machine, target = host_machine(), host_target()
     objects = {part: part_object(target, machine, part) for part in parts_of(("f32", "bf16"))}
-    assert list(map(str, objects)) == ["contract_f32", "contract_bf16", "attend_f32"]
+    assert list(map(str, objects)) == ["contract_f32", "contract_bf16", "attend_f32", "attend_bf16"]
     symbols = [object_symbols(data) for data in objects.values()]
     defined = [name for table in symbols if table is not None for name in table.defined]
     assert len(defined) == len(set(defined))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import points_access_plans
 import points_plans
 import pytest
 from conftest import every_plan
-from points_harness import lower_plans
+from points_harness import check_plan, compile_plans, lower_plans
+from points_plans import F32, B, N, Plan
 
 from anyshape.codegen.llvm import Target, emit_assembly, emit_object, object_symbols, optimise
-from anyshape.dialects.tile import KernelOp
+from anyshape.dialects.tile import KernelOp, buffer
 from anyshape.support.machine import Machine
 
 AVX512 = Machine(
@@ -56,7 +58,7 @@ def main_loop(text: str, pattern: str) -> list[str]:
 
 
 def test_bias_relu_is_two_vectors_a_turn() -> None:
-    body = main_loop(assembly(points_plans.bias_relu()), "vmaxps")
+    body = main_loop(assembly(points_plans.bias_relu()), r"vmovups\s+%zmm")
     assert (count(body, "vaddps"), count(body, "vmaxps"), count(body, r"vmovups\s+%zmm")) == (2, 2, 2)
     assert len(body) <= 12
 
@@ -105,7 +107,9 @@ def test_objects_need_the_error_report_only(machine: Machine, target: Target) ->
 
 def test_uniform_integers_do_not_narrow_the_lanes() -> None:
     """The i64 row number of an embedding is read inside the lanes, once for all of them: rows are still copied by zmm."""
-    assert count(main_loop(assembly(points_access_plans.embedding_inside()), "vmovups"), r"zmm") >= 2
+    lines = assembly(points_access_plans.embedding_inside()).splitlines()
+    assert count(lines, r"vmov\w+\s.*\(%r.*%zmm") >= 2
+    assert count(lines, r"\(%r.*%[xy]mm") == 0
 
 
 def test_a_transpose_turns_square_tiles() -> None:
@@ -136,3 +140,64 @@ def test_short_rows_lie_across_lanes() -> None:
     text = assembly(points_access_plans.fixed_row(3))
     assert "vgatherdps" in text or "vgatherqps" in text
     assert "vmovshdup" not in text
+
+
+def chunked_column_sum() -> KernelOp:
+    """out[j] = Σ_i x[i, j] over 100 rows, those behind the last being zero: as a chunk of a long reduction reads them."""
+    plan = Plan("chunked", ["b", "n"], [buffer(F32, [B, N]), buffer(F32, [N])])
+    x, out = plan.buffers
+    with plan.lanes(N) as (j, _):
+        with plan.loop(100, ["sum"], [F32]) as (i, total):
+            inside = plan.math.compare("lt", i, plan.size(B), unsigned=True)
+            plan.yield_(plan.math.select(inside, plan.load(x, i, j, guard=inside), plan.number(0.0)))
+        plan.store(total.results[0], out, j)
+    return plan.kernel
+
+
+def test_a_guard_that_lanes_share_is_a_branch() -> None:
+    """Only the end of a row is loaded under a mask."""
+    text = assembly(chunked_column_sum())
+    masked = [line for line in text.splitlines() if re.search(r"\(%r\w+.*zmm\d+ \{%k", line)]
+    assert len(masked) <= 1
+    assert count(text.splitlines(), r"vmovups\s+-?\d*\(%r.*zmm") >= 8
+
+
+def test_a_shared_guard_reads_nothing_where_it_is_false() -> None:
+    compiled = compile_plans([chunked_column_sum()])
+    for b, n in ((0, 5), (1, 33), (7, 200), (100, 64)):
+        x = np.random.default_rng(1).standard_normal(b * n).astype(np.float32)
+        check_plan(compiled, "chunked", [x, np.zeros(n, np.float32)], {"b": b, "n": n}, n)
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(1024, False), (4096, True), (1 << 20, False)])
+def test_long_rows_are_read_ahead(columns: int, expected: bool) -> None:
+    """From two pages on, and while rows fit the second-level cache, the pass with the exponentials fetches the next row."""
+    text = assembly(softmax_of(columns))
+    loops = [body for body in innermost_loops(text) if count(body, "vscalefps")]
+    assert loops
+    assert all(bool(count(body, "prefetch")) == expected for body in loops[:1])
+    assert ("prefetch" in text) == expected
+
+
+def softmax_of(columns: int) -> KernelOp:
+    """Softmax of rows of a known length."""
+    plan = Plan("softmax", ["b"], [buffer(F32, [B, columns])] * 2)
+    x, out = plan.buffers
+    with plan.parallel(B) as (i,):
+        row = plan.scratch(columns)
+        with plan.lanes(columns, ["max"], [F32]) as (j, top):
+            plan.yield_(plan.load(x, i, j))
+        with plan.lanes(columns, ["sum"], [F32]) as (j, total):
+            e = plan.math.function("exp", plan.math.sub(plan.load(x, i, j), top.results[0]))
+            plan.store(e, row, j)
+            plan.yield_(e)
+        with plan.lanes(columns) as (j, _):
+            plan.store(plan.math.div(plan.load(row, j), total.results[0]), out, i, j)
+    return plan.kernel
+
+
+def test_one_plan_reads_ahead_by_the_rows_of_each_launch() -> None:
+    text = assembly(points_plans.masked_softmax())
+    assert "prefetcht1" in text
+    maxima = main_loop(text, "vmaxps")
+    assert count(maxima, "prefetch") == 0, "the first pass is what reads memory already"

@@ -131,5 +131,5 @@ def test_the_error_shows_the_ops_around(sample: Any) -> None:
         verify_program(sample.program, sample.kernels)
     where = str(caught.value.where).splitlines()
     assert where[0] == "@sample, op 8"
-    assert [line[:2] for line in where[1:]] == ["  ", "  ", "> ", "  ", "  "]
-    assert where[3].startswith("> host.launch @double(%4, %3)")  # names are those of the whole program
+    assert [line[:3] for line in where[1:]] == ["   ", "   ", "-> ", "   ", "   "]
+    assert where[3].startswith("-> host.launch @double(%4, %3)")  # names are those of the whole program

@@ -16,6 +16,7 @@ from anyshape.dialects.tile import (
     LanesOp,
     LoadOp,
     ParallelOp,
+    PrefixOp,
     ScratchOp,
     SizeOp,
     StoreOp,
@@ -157,6 +158,29 @@ def unknown_kind() -> KernelOp:
     return parts.close()
 
 
+def prefix_outside_an_axis() -> KernelOp:
+    parts = Parts()
+    parts.outer.insert(PrefixOp("sum", Scalars(parts.outer).constant(1.0, F32)))
+    return parts.close()
+
+
+def prefix_in_divided_lanes() -> KernelOp:
+    kernel = KernelOp("k", ["n"], [buffer(F32, [N]), buffer(F32, [N])])
+    x, out = kernel.body.block.args
+    lanes = Builder(InsertPoint.at_end(kernel.body.block)).insert(LanesOp(N))
+    inner = Builder(InsertPoint.at_end(lanes.body.block))
+    total = inner.insert(PrefixOp("sum", inner.insert(LoadOp(x, [lanes.index])).result))
+    inner.insert(StoreOp(total.result, out, [lanes.index]))
+    inner.insert(YieldOp())
+    return kernel
+
+
+def prefix_of_unknown_kind() -> KernelOp:
+    parts = Parts()
+    value = parts.inner.insert(LoadOp(parts.x, [parts.i, parts.j])).result
+    return parts.close(parts.inner.insert(PrefixOp("mean", value)).result)
+
+
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
@@ -174,6 +198,9 @@ def unknown_kind() -> KernelOp:
         (store_in_dot, "a store is inside a product"),
         (too_few_yields, "must agree"),
         (unknown_kind, "unknown reductions"),
+        (prefix_outside_an_axis, "directly inside no"),
+        (prefix_in_divided_lanes, "lanes that a launch divides"),
+        (prefix_of_unknown_kind, "unknown reduction mean"),
     ],
 )
 def test_a_broken_kernel_is_refused(broken: Callable[[], KernelOp], message: str) -> None:

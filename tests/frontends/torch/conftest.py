@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
 from torch.utils import _pytree as pytree
 
+from anyshape.dialects.dhlo import Array
 from anyshape.dialects.dhlo.interpreter import evaluate
 from anyshape.frontends.torch import ImportedProgram
-from anyshape.frontends.torch.dtypes import array_of_tensor, tensor_of_array
+from anyshape.frontends.torch.dtypes import array_of_tensor
 
 TOLERANCES = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+def tensor_of_array(array: Array) -> torch.Tensor:
+    """The inverse of `array_of_tensor`; owns its memory, which PyTorch may write."""
+    if array.dtype == np.dtype(ml_dtypes.bfloat16):
+        return torch.from_numpy(array.view(np.uint16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
 
 
 def run_program(program: ImportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

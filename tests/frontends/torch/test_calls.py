@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 from xdsl.dialects.builtin import FileLineColLoc, NameLoc
 
 from anyshape.dialects.dhlo import DhloOp
 from anyshape.frontends.torch import import_module
+from anyshape.frontends.torch.calls import leaves_as_in
 from anyshape.frontends.torch.dtypes import array_of_tensor
 from anyshape.support.errors import ArgumentError, UnsupportedOps
 
@@ -101,6 +105,48 @@ def test_wrong_arguments_are_named(nested: tuple[Nested, Any]) -> None:
         flatten((pair, {"bias": 1.0}), {"scale": 2})
 
 
+def test_the_place_that_is_nested_otherwise_is_named(nested: tuple[Nested, Any]) -> None:
+    _, program = nested
+    (x, y), options = arguments(2)
+    bias = options["bias"]
+    for args, where, got, expected in [
+        (((x, y, y), options), "args[0]", "a tuple of 3", "a tuple of 2"),
+        (([x, y], options), "args[0]", "a list of 2", "a tuple of 2"),
+        ((x, options), "args[0]", "a Tensor", "a tuple of 2"),
+        (((x, y), None), "args[1]", "None", "a dict with the keys 'bias'"),
+        (((x, y), {}), "args[1]", "an empty dict", "a dict with the keys 'bias'"),
+        (
+            ((x, y), {"bias": bias, "b": y}),
+            "args[1]",
+            "a dict with the keys 'bias', 'b'",
+            "a dict with the keys 'bias'",
+        ),
+    ]:
+        with pytest.raises(ArgumentError, match="nested differently") as caught:
+            program.adaptor.flatten(args, {"scale": 2})
+        assert (caught.value.where, caught.value.got, caught.value.expected) == (where, got, expected)
+    with pytest.raises(ArgumentError, match="no tensor") as caught:
+        program.adaptor.flatten(((x, [y, y]), options), {"scale": 2})
+    assert (caught.value.where, caught.value.got) == ("args[0][1]", "list")
+
+
+def test_leaves_follow_the_keys_of_the_example() -> None:
+    """The leaves of one dict are in the example's order, whatever the order and kind of the call's."""
+    Point = namedtuple("Point", "x y")
+    example = {"b": 0, "a": [1, Point(2, 3)], "c": deque([4])}
+    structure = pytree.tree_structure(example)
+    expected = pytree.tree_leaves(example)
+    for kind in (dict, OrderedDict, lambda items: defaultdict(list, items)):
+        for order in permutations(example):
+            assert leaves_as_in(structure, kind({key: example[key] for key in order})) == expected
+            other = pytree.tree_structure(kind({key: example[key] for key in order}))
+            by_key = [leaf for key in other.unflatten(range(5)) for leaf in pytree.tree_leaves(example[key])]
+            assert leaves_as_in(other, example) == by_key
+    Other = namedtuple("Other", "x y")
+    with pytest.raises(ArgumentError, match="a Other of 2"):
+        leaves_as_in(pytree.tree_structure(((example,), {})), (({**example, "a": [1, Other(2, 3)]},), {}))
+
+
 def test_a_missing_argument_that_the_example_passed_by_name() -> None:
     class Named(nn.Module):
         def forward(self, x: Tensor, **more: Tensor) -> Tensor:
@@ -135,11 +181,11 @@ def test_unsupported_ops_are_all_listed_with_their_lines() -> None:
         def forward(self, x: Tensor) -> Tensor:
             y = torch.fft.rfft(x).abs()
             values, _ = torch.sort(x)
-            return y.sum() + values.cumsum(1).sum()
+            return y.sum() + values.logcumsumexp(1).sum()
 
     with pytest.raises(UnsupportedOps) as caught:
         import_module(Unusual(), (torch.randn(2, 8),))
-    assert {op.name.split(".")[1] for op in caught.value.ops} >= {"_fft_r2c", "sort", "cumsum"}
+    assert {op.name.split(".")[1] for op in caught.value.ops} >= {"_fft_r2c", "sort", "logcumsumexp"}
     first = Unusual.forward.__code__.co_firstlineno
     lines = {op.name.split(".")[1]: op.location for op in caught.value.ops}
     assert lines["_fft_r2c"] == f"{Path(__file__)}:{first + 1}"

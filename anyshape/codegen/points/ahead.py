@@ -1,0 +1,98 @@
+"""Reading ahead: while a later pass over a row computes, what the first pass will read of the next row is fetched.
+
+The passes over a row take turns at waiting for memory (the first reads the row, the last stores its results) and at computing on what
+is in cache. Processors fetch ahead within a run of addresses, so across short rows they overlap the two by themselves. Long rows need
+to be told. They are told in a pass that is bound by computing, where there is one, else in the last, which stores while memory is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.ir import Block, SSAValue
+
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.mlir import Value
+from anyshape.codegen.points.memory import Memory, element_bytes
+from anyshape.codegen.points.scalar import HEAVY
+from anyshape.codegen.points.values import Frame, Points, Uniform, add_indices, is_uniform
+from anyshape.dialects.tile import LanesOp, LoadOp, ParallelOp, buffer_of
+from anyshape.support.machine import Machine
+from anyshape.symbolic import Size
+
+LEAST_BYTES = 8192
+"""Of a row: two pages, after which processors have to start anew."""
+CACHE_PART = 4
+"""Of the second-level cache a row may take one in so many: it has the row itself, one of scratch and one of results to hold, too."""
+
+
+@dataclass(frozen=True)
+class ReadAhead:
+    """Loads of the first pass over rows whose next row is fetched during the pass `during`.
+
+    Args:
+        row: the index that counts rows.
+        extent: points of a row.
+    """
+
+    during: LanesOp
+    loads: tuple[LoadOp, ...]
+    row: SSAValue
+    extent: Size
+
+    def distance(self, b: Builder, memory: Memory, machine: Machine) -> Value:
+        """1, or 0 where rows are too short or too long: then the row itself is fetched, which costs nothing."""
+        bytes_ = b.mul(memory.sizes(self.extent), element_bytes(b, self.loads[0].buffer))
+        fits = b.and_(b.cmp("sge", bytes_, LEAST_BYTES), b.cmp("sle", bytes_, machine.l2 // CACHE_PART))
+        return b.convert(fits, b.i64, signed=False)
+
+    def emit(
+        self, b: Builder, memory: Memory, values: Mapping[SSAValue, Points], lane: Value, distance: Value, frame: Frame
+    ) -> None:
+        """Fetch what the loads read at the points of a frame, `distance` rows on; nothing at the masked end of a row."""
+        if frame.mask is not None or frame.width is None:
+            return
+        for load in self.loads:
+            *outer, _ = load.indices
+            if not all(index in values and is_uniform(values[index]) for index in outer):
+                continue
+            points = [values[index] for index in outer]
+            moved = [
+                add_indices(b, frame, each, Uniform((distance,))) if index is self.row else each
+                for index, each in zip(outer, points, strict=True)
+            ]
+            memory.prefetch(load.buffer, [*moved, Uniform((lane,), step=1)], frame)
+
+
+def read_ahead(b: Builder, op: ParallelOp, row: SSAValue, machine: Machine) -> ReadAhead | None:
+    """What may be fetched ahead; None where rows are passed over once, or are known to be too short or too long."""
+    passes = [each for each in op.body.block.ops if isinstance(each, LanesOp)]
+    if len(passes) < 2:
+        return None
+    first = passes[0]
+    loads = tuple(
+        each for each in first.body.block.ops if isinstance(each, LoadOp) and _is_of_the_row(each, first, row)
+    )
+    if not loads:
+        return None
+    bytes_ = first.size * element_bytes(b, loads[0].buffer)
+    if not LEAST_BYTES <= bytes_.constant_or(LEAST_BYTES) <= machine.l2 // CACHE_PART:
+        return None
+    heavy = [each for each in passes[1:] if any(op.name in HEAVY for op in each.body.walk())]
+    return ReadAhead(heavy[0] if heavy else passes[-1], loads, row, first.size)
+
+
+def _is_of_the_row(load: LoadOp, axis: LanesOp, row: SSAValue) -> bool:
+    """Whether an argument is read at every point of an axis, one beside the other, and anew in each row."""
+    adjacent = bool(load.indices) and load.indices[-1] is axis.index
+    return (
+        load.guard is None
+        and isinstance(load.buffer.owner, Block)
+        and adjacent
+        and row in load.indices
+        and buffer_of(load.buffer).strides.data[-1] == Size.const(1)
+    )
+
+
+__all__ = ["ReadAhead", "read_ahead"]

@@ -1,0 +1,46 @@
+"""The dialect itself: every op and type of kernel plans."""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from anyshape.dialects.tile.ops import (
+    AttendOp,
+    BufferType,
+    CheckOp,
+    ContractOp,
+    DotOp,
+    KernelOp,
+    LanesOp,
+    LoadOp,
+    LoopOp,
+    ParallelOp,
+    ScratchOp,
+    SizeOp,
+    StoreOp,
+    YieldOp,
+)
+from anyshape.dialects.tile.prefix import PrefixOp
+
+Tile = Dialect(
+    "tile",
+    [
+        YieldOp,
+        KernelOp,
+        ParallelOp,
+        LanesOp,
+        LoopOp,
+        DotOp,
+        PrefixOp,
+        LoadOp,
+        StoreOp,
+        ScratchOp,
+        SizeOp,
+        CheckOp,
+        ContractOp,
+        AttendOp,
+    ],
+    [BufferType],
+)
+
+__all__ = ["Tile"]

@@ -1,0 +1,294 @@
+"""The back end of `torch.compile`: `torch.compile(model, backend="anyshape")`.
+
+PyTorch finds it by its entry point, without an import. TorchDynamo hands over graphs, AOTAutograd makes them functional. What has no
+lowering stays with PyTorch, in as few pieces as possible, and so does what fails: `anyshape.report()` says what, how often and why.
+With `strict` all of that is an error.
+"""
+
+# PyTorch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Never
+
+from torch import fx, nn
+
+from anyshape.driver.build import build_objects, load_program
+from anyshape.driver.instances import Instances
+from anyshape.driver.remarks import JOURNAL, GraphReport, Kind
+from anyshape.driver.reproducer import Crash, replay_command, write_crash
+from anyshape.driver.stored import Summary
+from anyshape.frontends.torch.dynamo.calls import GraphCall, Run, overlaps
+from anyshape.frontends.torch.dynamo.errors import as_seen
+from anyshape.frontends.torch.dynamo.functional import (
+    FunctionalGraph,
+    InputsOverlap,
+    NeedsGradients,
+    compile_functional,
+)
+from anyshape.frontends.torch.dynamo.graph import GraphLowering, GraphProgram
+from anyshape.frontends.torch.dynamo.inputs import needs_gradients, unusable_among
+from anyshape.frontends.torch.dynamo.partitions import PREFIX, split
+from anyshape.frontends.torch.dynamo.signals import SIGNALS, graph_name
+from anyshape.frontends.torch.locations import first_source_line
+from anyshape.runtime import torch_adaptor
+from anyshape.support.errors import (
+    AnyshapeError,
+    ArgumentError,
+    CompileError,
+    OptionError,
+    UnsupportedOp,
+    UnsupportedOps,
+)
+from anyshape.support.options import Options
+from anyshape.support.trace import Trace
+
+Callee = Callable[..., Any]
+
+_DIFFERENTIABLE = "a result may be differentiated, and only inference is compiled: wrap the call in torch.no_grad()"
+_OVERLAP = "an input that is written shares memory with another input"
+
+
+def backend(
+    graph_module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callee:
+    """Compile a graph of TorchDynamo's; PyTorch calls this.
+
+    Args:
+        graph_module: the graph.
+        example_inputs: its inputs, fake tensors and sizes among them.
+        mode: ignored: there is one way to compile.
+        options: fields of `anyshape.Options`, in place of those from the environment.
+
+    Raises:
+        OptionError: an option is unknown, or has a value that is not allowed.
+        UnsupportedOps, CompileError: with `strict` only: part of the graph would stay with PyTorch; compiling it failed.
+    """
+    try:
+        chosen = Options.from_environment().updated(options or {})
+        return _GraphCompilation(graph_module, chosen).run(example_inputs)
+    except (OptionError, UnsupportedOps, CompileError) as error:
+        raise as_seen(error, inspect.currentframe()) from error
+
+
+_INSTANCES = Instances()
+
+
+class _GraphCompilation:
+    """The compilation of one graph.
+
+    Args:
+        graph_module: TorchDynamo's graph.
+        options: how to compile it.
+    """
+
+    def __init__(self, graph_module: fx.GraphModule, options: Options) -> None:
+        self._eager: Callee = graph_module.forward
+        self._graph_module = graph_module
+        self._options = options
+        self._name = graph_name()
+        self._location = first_source_line(graph_module.graph)
+        self._written: tuple[int, ...] = ()
+        self._summaries: list[Summary] = []
+        self._ops_left = 0
+        self._compile_seconds = 0.0
+
+    def run(self, example_inputs: Sequence[Any]) -> Callee:
+        """The graph as a function of its inputs."""
+        left = self._whole_graph_left(example_inputs)
+        if left is not None:
+            return left
+        start = time.perf_counter()
+        try:
+            compiled = compile_functional(self._graph_module, example_inputs, self._compile)
+        except (*SIGNALS, UnsupportedOps, CompileError):
+            raise
+        except NeedsGradients:
+            return self._leave("gradients", self._name, _DIFFERENTIABLE)
+        except InputsOverlap:
+            return self._leave("overlap", self._name, _OVERLAP)
+        except Exception as error:
+            self._note_failure(error, None, self._graph_module)
+            compiled = self._eager
+        self._note_graph(time.perf_counter() - start)
+        return self._checked(compiled) if self._written else compiled
+
+    def _whole_graph_left(self, example_inputs: Sequence[Any]) -> Callee | None:
+        """PyTorch's way to run the graph, where nothing of it can be compiled."""
+        placeholders = self._graph_module.graph.find_nodes(op="placeholder")
+        for node, value in zip(placeholders, example_inputs, strict=True):
+            reason = unusable_among(value)
+            if reason is not None:
+                return self._leave("input", node.name, f"it is {reason}")
+        if needs_gradients(self._graph_module.graph, example_inputs):
+            return self._leave("gradients", self._name, _DIFFERENTIABLE)
+        return None
+
+    def _leave(self, kind: Kind, subject: str, reason: str) -> Callee:
+        if self._options.strict:
+            raise UnsupportedOps([UnsupportedOp(subject, reason, self._location)])
+        JOURNAL.remark(kind, subject, reason, self._location)
+        self._ops_left = sum(node.op.startswith("call") for node in self._graph_module.graph.nodes)
+        self._note_graph(0.0)
+        return self._eager
+
+    def _checked(self, compiled: Callee) -> Callee:
+        """The functional graph reads an input's old elements where another input that shares them was written."""
+
+        def call(*args: Any) -> Any:
+            __tracebackhide__ = True
+            if not overlaps([args[index] for index in self._written], args):
+                return compiled(*args)
+            if self._options.strict:
+                raise ArgumentError(_OVERLAP, where=self._location, remedy="pass a copy, or compile without `strict`")
+            JOURNAL.remark("overlap", self._name, _OVERLAP, self._location)
+            return self._eager(*args)
+
+        return call
+
+    def _compile(self, functional: FunctionalGraph) -> Callee:
+        self._written = functional.written
+        start = time.perf_counter()
+        try:
+            return self._compile_graph(functional.graph)
+        finally:
+            self._compile_seconds += time.perf_counter() - start
+
+    def _compile_graph(self, graph: fx.GraphModule) -> Callee:
+        lowering = GraphLowering(graph, stand_ins=True)
+        program = lowering.run()
+        self._note_ops(lowering, graph)
+        if program is not None:
+            return self._compile_part(graph, lambda: program)
+        outer = split(graph, lowering.left_out)
+        for name, part in list(outer.named_children()):
+            if name.startswith(PREFIX):
+                assert isinstance(part, fx.GraphModule)
+                setattr(outer, name, _Part(self._compile_part(part, _lowering_of(part))))
+        return outer.forward
+
+    def _compile_part(self, part: fx.GraphModule, lower: Callable[[], GraphProgram]) -> Callee:
+        """A part as a function; as PyTorch runs it, where it cannot be compiled."""
+        try:
+            return self._load(lower(), part)
+        except Exception as error:
+            self._note_failure(error, _lowering_of(part), part)
+            return part.forward
+
+    def _load(self, program: GraphProgram, part: fx.GraphModule) -> GraphCall:
+        program, run = _INSTANCES.program_of(program, self._options, self._built)
+        return GraphCall(program, run, self._instead_of(part))
+
+    def _built(self, program: GraphProgram) -> Run:
+        names = [spec.name for spec in program.inputs]
+        trace = Trace(log=self._options.log, dump_directory=self._options.dump)
+        built = build_objects(program.module, names, program.store, self._options, trace)
+        loaded = load_program(built, self._options.threads or 0)
+        self._summaries.append(built.summary)
+        return lambda tensors: torch_adaptor.run(loaded, tensors)
+
+    def _instead_of(self, part: fx.GraphModule) -> Callable[[Exception, Sequence[Any]], Any] | None:
+        """What to do where a call fails: PyTorch runs the part, which has written nothing yet."""
+        if self._options.strict:
+            return None
+        name, location = self._name, self._location
+
+        def call(error: Exception, args: Sequence[Any]) -> Any:
+            JOURNAL.remark("run", name, _reason(error), location)
+            return part.forward(*args)
+
+        return call
+
+    def _note_ops(self, lowering: GraphLowering, graph: fx.GraphModule) -> None:
+        ops = lowering.left_ops
+        if self._options.strict:
+            for _, error in lowering.crashes:
+                self._fail(error, None)
+            if ops:
+                raise UnsupportedOps(ops)
+        for op in ops:
+            JOURNAL.remark("op", op.name, op.reason, op.location)
+        self._ops_left = len(ops)
+
+    def _note_failure(self, error: Exception, lower: Callable[[], GraphProgram] | None, graph: fx.GraphModule) -> None:
+        """Remark that compiling `graph` failed, and keep what is needed to replay that. Raises CompileError with `strict`."""
+        reason = _reason(error)
+        is_new = JOURNAL.remark("compile", self._name, reason, self._location)
+        command: str | None = None
+        if (is_new or self._options.strict) and lower is not None:
+            command = self._keep(error, lower, graph)
+            if command is not None:
+                JOURNAL.add_replay("compile", self._name, reason, self._location, command)
+        if self._options.strict:
+            self._fail(error, command)
+
+    def _keep(self, error: Exception, lower: Callable[[], GraphProgram], graph: fx.GraphModule) -> str | None:
+        """The command that replays a failure, after its folder was written."""
+        try:
+            program = lower()  # a failed compilation has consumed the first one
+        except Exception:
+            return None
+        names = [spec.name for spec in program.inputs]
+        crash = Crash.of(error, self._location, self._options, names, program.store)
+        fx_text = graph.print_readable(print_output=False, include_stride=True)
+        folder = write_crash(self._options, error, crash, program.module, fx_text)
+        return None if folder is None else replay_command(folder)
+
+    def _fail(self, error: Exception, command: str | None) -> Never:
+        raise CompileError(
+            "compiling a graph failed",
+            where=self._location,
+            got=_reason(error),
+            remedy=f"replay it with: {command}" if command else "compile without `strict`, and PyTorch runs the graph",
+        ) from error
+
+    def _note_graph(self, seconds: float) -> None:
+        summaries = self._summaries
+        JOURNAL.add_graph(
+            GraphReport(
+                name=self._name,
+                location=self._location,
+                parts=len(summaries),
+                ops_left=self._ops_left,
+                kernels=sum(len(summary.launches) for summary in summaries),
+                launches=sum(sum(summary.launches.values()) for summary in summaries),
+                symbols={symbol: axis for summary in summaries for symbol, axis in summary.symbols.items()},
+                guards=tuple(dict.fromkeys(guard for summary in summaries for guard in summary.guards)),
+                capture_seconds=max(0.0, seconds - self._compile_seconds),
+                compile_seconds=self._compile_seconds,
+            )
+        )
+
+
+class _Part(nn.Module):
+    """A compiled part in the place of its graph."""
+
+    def __init__(self, call: Callee) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *args: Any) -> Any:
+        return self.call(*args)
+
+
+def _lowering_of(part: fx.GraphModule) -> Callable[[], GraphProgram]:
+    def lower() -> GraphProgram:
+        program = GraphLowering(part).run()
+        assert program is not None  # it raises where a node cannot be lowered
+        return program
+
+    return lower
+
+
+def _reason(error: Exception) -> str:
+    """Type and message; without the fields of our errors, some of which are different each time."""
+    text = error.message if isinstance(error, AnyshapeError) else str(error)
+    return f"{type(error).__name__}: {text}"

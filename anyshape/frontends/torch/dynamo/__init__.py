@@ -1,0 +1,1 @@
+"""Graphs that TorchDynamo and AOTAutograd hand over while a program runs, as `dhlo` graphs."""

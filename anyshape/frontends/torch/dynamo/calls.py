@@ -1,0 +1,109 @@
+"""Calls of a compiled graph, as the code around it makes them: flat arguments in, flat results out."""
+
+# PyTorch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from anyshape.frontends.torch.dynamo.graph import GraphProgram
+from anyshape.frontends.torch.dynamo.strides import Copied, Permuted, Strided
+from anyshape.frontends.torch.program import FromConstant, FromInput, FromResult, FromSize
+from anyshape.support.errors import IndexOutOfRange
+from anyshape.symbolic import bind_symbols
+
+Run = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
+Failed = Callable[[Exception, Sequence[Any]], Any]
+
+
+class GraphCall:
+    """A compiled graph as a function of the fx graph's arguments.
+
+    Args:
+        program: the graph.
+        run: runs it on the tensors of its inputs.
+        failed: gives the results in another way, after `run` raised an error; without it the error is raised.
+
+    Raises:
+        IndexOutOfRange: an index is out of range; PyTorch would raise too.
+    """
+
+    def __init__(self, program: GraphProgram, run: Run, failed: Failed | None = None) -> None:
+        self._inputs = inputs = program.inputs
+        self._positions = tuple(spec.position for spec in inputs if not spec.is_size)
+        self._sizes = tuple((index, spec) for index, spec in enumerate(inputs) if spec.is_size)
+        self._outputs = outputs = program.outputs
+        self._is_single = program.is_single
+        self._run = run
+        self._failed = failed
+        self._in_order = list(outputs) == [(FromResult(index), None) for index in range(len(outputs))]
+
+    def __call__(self, *args: Any) -> Any:
+        __tracebackhide__ = True
+        tensors = [args[position] for position in self._positions]
+        for index, spec in self._sizes:
+            tensors.insert(index, _of_length(args[spec.position] if spec.length is None else spec.length))
+        try:
+            results = self._run(tensors)
+        except IndexOutOfRange as error:
+            raise error.with_traceback(None) from None  # the user's program is at fault: our frames say nothing
+        except Exception as error:
+            if self._failed is None:
+                raise
+            return self._failed(error, args)
+        values = results if self._in_order else list(self._values(tensors, results))
+        return values[0] if self._is_single else tuple(values)
+
+    def _values(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> Iterator[Any]:
+        pairs = zip(self._inputs, tensors, strict=True)
+        sizes = bind_symbols(axis for spec, tensor in pairs for axis in zip(spec.sizes, tensor.shape, strict=True))
+        for source, layout in self._outputs:
+            match source, layout:
+                case FromConstant(value), _:
+                    yield value
+                case FromSize(size), _:
+                    yield size.evaluate(sizes)
+                case FromInput(index), Copied():
+                    yield tensors[index].clone()
+                case FromInput(index), _:
+                    yield tensors[index]
+                case FromResult(index), Permuted():
+                    yield results[index].permute(layout.inverse)
+                case FromResult(index), Strided():
+                    yield layout.placed(results[index], sizes)
+                case FromResult(index), _:
+                    yield results[index]
+
+
+_BYTE = torch.zeros(1, dtype=torch.uint8)
+
+
+def _of_length(size: int) -> torch.Tensor:
+    """A tensor with `size` elements and one byte of memory: the program reads only its length."""
+    return _BYTE.as_strided((size,), (0,))
+
+
+def overlaps(written: Sequence[torch.Tensor], tensors: Sequence[Any]) -> bool:
+    """Whether memory that is written belongs to more than one of the tensors; spans count, as if every gap were part of them."""
+    spans = [(_span(tensor), tensor) for tensor in tensors if isinstance(tensor, torch.Tensor)]
+    for target in written:
+        begin, end = _span(target)
+        for (other_begin, other_end), other in spans:
+            if other is not target and begin < other_end and other_begin < end:
+                return True
+    return False
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses from the first to after the last element."""
+    if tensor.numel() == 0:
+        return 0, 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
+
+
+__all__ = ["GraphCall", "overlaps"]

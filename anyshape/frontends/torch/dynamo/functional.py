@@ -1,0 +1,85 @@
+"""A graph of TorchDynamo's made functional by AOTAutograd, in the ops that have lowerings."""
+
+# PyTorch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch._guards import TracingContext
+from torch.export.exported_program import (
+    _override_composite_implicit_decomp,  # pyright: ignore[reportPrivateUsage]
+    _split_decomp_table_to_cia_and_python_decomp,  # pyright: ignore[reportPrivateUsage]
+)
+
+from anyshape.frontends.torch.capture import decompositions
+
+
+@dataclass(frozen=True)
+class FunctionalGraph:
+    """What AOTAutograd hands to a compiler.
+
+    Attributes:
+        graph: ATen ops; writes to inputs are `copy_` nodes at its end.
+        weights: positions of the inputs that are parameters and buffers of the model.
+        written: positions of the inputs that are written.
+    """
+
+    graph: fx.GraphModule
+    weights: frozenset[int]
+    written: tuple[int, ...]
+
+
+class NeedsGradients(Exception):
+    """The results of the graph may be differentiated, and only inference is compiled."""
+
+
+class InputsOverlap(Exception):
+    """Inputs share memory and one of them is written: AOTAutograd has put what they share in their place."""
+
+
+def compile_functional(
+    graph_module: fx.GraphModule,
+    inputs: Sequence[Any],
+    compiler: Callable[[FunctionalGraph], Callable[..., Any]],
+) -> Callable[..., Any]:
+    """The graph as a function of the same inputs, where `compiler` compiled its functional form for inference.
+
+    Composite ops that have lowerings (attention, layer norm, linear, softmax) arrive whole.
+
+    Raises:
+        NeedsGradients: AOTAutograd found that a result or a written input may be differentiated.
+        InputsOverlap: the example inputs do, and AOTAutograd has merged them.
+    """
+
+    def inference(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        metadata = TracingContext.get().fw_metadata
+        assert metadata is not None
+        written = tuple(index for index, info in enumerate(metadata.input_info) if info.mutates_data)
+        if written and len(example_inputs) != len(inputs):
+            raise InputsOverlap
+        functional = FunctionalGraph(gm, frozenset(metadata.static_input_indices), written)
+        return make_boxed_func(compiler(functional))
+
+    def differentiated(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        raise NeedsGradients
+
+    composites, decomposed = _split_decomp_table_to_cia_and_python_decomp(decompositions())
+    with _override_composite_implicit_decomp(composites):
+        return aot_module_simplified(
+            graph_module,
+            inputs,
+            fw_compiler=differentiated,
+            inference_compiler=inference,
+            decompositions=decomposed,  # pyright: ignore[reportArgumentType]
+            keep_inference_input_mutations=True,
+        )
+
+
+__all__ = ["FunctionalGraph", "InputsOverlap", "NeedsGradients", "compile_functional"]

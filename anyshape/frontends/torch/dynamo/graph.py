@@ -1,0 +1,255 @@
+"""One `torch.fx` graph of ATen ops, with sizes as inputs where they are needed, as a `dhlo` graph."""
+
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+
+from anyshape.dialects.dhlo import ConstantStore, Transpose
+from anyshape.dialects.dtypes import U8, DType
+from anyshape.dialects.sizes import tensor
+from anyshape.frontends.torch.builder import GraphBuilder
+from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
+from anyshape.frontends.torch.dynamo.inputs import is_write, unusable_among
+from anyshape.frontends.torch.dynamo.strides import Copied, Layout, Permuted, layout_of
+from anyshape.frontends.torch.guards import assume_all, cancelled_equalities, constant_sizes, guard_relations
+from anyshape.frontends.torch.locations import source_line
+from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
+from anyshape.frontends.torch.program import FromConstant, FromInput, OutputSource
+from anyshape.frontends.torch.sizes import SizeNames, shape_environment
+from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.support.errors import DtypeError, UnsupportedOp, UnsupportedOps
+from anyshape.symbolic import Facts, Relation, Size
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """One tensor argument of `@main`.
+
+    Attributes:
+        position: which argument of the fx graph it is.
+        sizes: its sizes; a size argument n is an input of n elements that nothing reads.
+        is_size: whether it is such.
+        length: its length where the fx graph has no argument for it.
+    """
+
+    position: int
+    name: str
+    dtype: DType
+    sizes: tuple[Size, ...]
+    is_size: bool
+    length: int | None = None
+
+
+@dataclass(frozen=True)
+class GraphProgram:
+    """A lowered graph.
+
+    Attributes:
+        module: `@main`, from the tensors of `inputs` to the results.
+        store: its constants.
+        outputs: where each output of the fx graph comes from, and how it lies in memory.
+        is_single: whether the fx graph returns its only output as it is, not in a tuple.
+    """
+
+    module: ModuleOp
+    store: ConstantStore
+    inputs: tuple[GraphInput, ...]
+    outputs: tuple[tuple[OutputSource, Layout], ...]
+    is_single: bool
+
+
+class GraphLowering(NodeLowering):
+    """Lowers a graph. With `stand_ins`, a node that cannot be lowered becomes an input, so that all such nodes are found.
+
+    Attributes:
+        causes: the nodes that `unsupported` is about, in its order.
+        crashes: those among them whose lowering raised what it should not, with that.
+
+    Raises:
+        UnsupportedOps: without `stand_ins`, at the end, for nodes that cannot be lowered.
+    """
+
+    def __init__(self, graph_module: fx.GraphModule, *, stand_ins: bool = False) -> None:
+        super().__init__()
+        self._graph_module = graph_module
+        self._nodes = list(graph_module.graph.nodes)
+        self._stand_ins = stand_ins
+        self.causes: list[fx.Node] = []
+        self.crashes: list[tuple[fx.Node, Exception]] = []
+        environment = shape_environment(node.meta.get("val") for node in self._nodes)
+        equal, constants = cancelled_equalities(environment), constant_sizes(environment)
+        self._names = SizeNames(environment, {}, equal, constants)
+        self._environment = environment
+        self._block = Block()
+
+    def run(self) -> GraphProgram | None:
+        """The program; with `stand_ins`, None where a node cannot be lowered."""
+        placeholders = [node for node in self._nodes if node.op == "placeholder"]
+        inputs = tuple(self._inputs(placeholders))
+        facts = self._facts({name for spec in inputs for size in spec.sizes for name in size.symbols})
+        store = ConstantStore()
+        builder = GraphBuilder(self._block, self._names, facts, store)
+        for node in self._nodes:
+            if node.op == "get_attr":
+                self._bind_attribute(builder, node)
+            elif node.op not in ("placeholder", "output"):
+                self.lower(builder, node)
+        if self.unsupported and not self._stand_ins:
+            raise UnsupportedOps(self.unsupported)
+        if self.unsupported:
+            return None
+        results, outputs = self._outputs(builder, facts)
+        module = module_of(self._block, results, facts)
+        return GraphProgram(module, store, inputs, outputs, isinstance(self._nodes[-1].args[0], fx.Node))
+
+    @property
+    def left_out(self) -> list[fx.Node]:
+        """The nodes that stay with PyTorch."""
+        return [*self.causes, *(node for node in self._nodes if node in self.failed and node not in self.causes)]
+
+    @property
+    def left_ops(self) -> list[UnsupportedOp]:
+        """Why ops stay with PyTorch; writes to inputs are no such ops."""
+        ops = dict(zip(self.causes, self.unsupported, strict=True))
+        reason = "it takes a tensor that no program can have"
+        for node in self.left_out:
+            ops.setdefault(node, UnsupportedOp(str(node.target), reason, source_line(node)))
+        return [op for node, op in ops.items() if not is_write(node) and node.target is not operator.getitem]
+
+    def lower(self, builder: GraphBuilder, node: fx.Node) -> None:
+        reason = unusable_among(node.meta.get("val"))
+        if reason is not None:
+            self.fail(node, str(node.target), f"its result is {reason}")
+            return
+        try:
+            super().lower(builder, node)
+        except Exception as error:  # a mistake of one lowering costs no other op
+            self.crashes.append((node, error))
+            self.fail(node, str(node.target), f"its lowering failed: {type(error).__name__}: {error}")
+
+    def fail(self, node: fx.Node, name: str, reason: str) -> None:
+        super().fail(node, name, reason)
+        self.causes.append(node)
+        if self._stand_ins:
+            try:
+                self.values[node] = self._stand_in(node.meta.get("val"))
+                self.failed.discard(node)
+            except (DtypeError, Unsupported):
+                return  # nothing can use it: its users cannot be lowered either
+
+    def _stand_in(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            type = tensor(dtype_of_torch(value.dtype), self._names.sizes(value.shape))
+            return self._block.insert_arg(type, len(self._block.args))
+        if isinstance(value, torch.SymInt):
+            return self._names.size(value)
+        if isinstance(value, list | tuple):
+            return tuple(self._stand_in(part) for part in value)
+        return value
+
+    def _inputs(self, placeholders: Sequence[fx.Node]) -> Iterator[GraphInput]:
+        bound = {
+            symbol
+            for node in placeholders
+            if isinstance(node.meta.get("val"), torch.Tensor) and node.users
+            for symbol in self._symbols_of_axes(node)
+        }
+        for position, node in enumerate(placeholders):
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                if not node.users:
+                    continue
+                try:
+                    spec = GraphInput(
+                        position, node.name, dtype_of_torch(value.dtype), self._names.sizes(value.shape), False
+                    )
+                except (DtypeError, Unsupported) as error:
+                    self.fail(node, node.name, str(error))
+                    continue
+                self.values[node] = self._argument(spec)
+                self.values[node].name_hint = name_hint(node)
+                yield spec
+            elif isinstance(value, torch.SymInt):
+                self.values[node] = size = self._names.size(value)
+                symbol = size.as_symbol()
+                if symbol is not None and symbol not in bound:
+                    bound.add(symbol)
+                    spec = GraphInput(position, node.name, U8, (size,), True)
+                    self._argument(spec)
+                    yield spec
+            else:
+                self.values[node] = value
+
+    def _symbols_of_axes(self, node: fx.Node) -> Iterator[str]:
+        """The sizes that a tensor input gives."""
+        try:
+            sizes = self._names.sizes(node.meta["val"].shape)
+        except Unsupported:
+            return
+        yield from (symbol for symbol in (size.as_symbol() for size in sizes) if symbol is not None)
+
+    def _argument(self, spec: GraphInput) -> SSAValue:
+        return self._block.insert_arg(tensor(spec.dtype, spec.sizes), len(self._block.args))
+
+    def _facts(self, bound: set[str]) -> Facts:
+        """What the guards say of sizes that the inputs bind: the others are none of this graph's."""
+        facts = Facts()
+        for symbol in sorted(bound):
+            facts.declare(symbol, lo=0)
+        try:
+            relations: list[Relation] = list(guard_relations(self._environment, self._names, ()))
+        except Unsupported:
+            relations = []  # a guard that sizes cannot say: Dynamo checks it before the graph is called
+        assume_all(facts, (relation for relation in relations if relation.symbols <= bound))
+        return facts
+
+    def _bind_attribute(self, builder: GraphBuilder, node: fx.Node) -> None:
+        value: Any = self._graph_module
+        for name in str(node.target).split("."):
+            value = getattr(value, name)
+        if not isinstance(value, torch.Tensor):
+            self.fail(node, str(node.target), "only tensors can be constants of a program")
+            return
+        builder.begin(node)
+        try:
+            self.values[node] = builder.weight(array_of_tensor(value), dtype_of_torch(value.dtype))
+        except DtypeError as error:
+            self.fail(node, str(node.target), str(error))
+
+    def _outputs(
+        self, builder: GraphBuilder, facts: Facts
+    ) -> tuple[list[SSAValue], tuple[tuple[OutputSource, Layout], ...]]:
+        output = self._nodes[-1]
+        results: list[SSAValue] = []
+        outputs: list[tuple[OutputSource, Layout]] = []
+        returned = output.args[0]
+        for node in returned if isinstance(returned, list | tuple) else (returned,):
+            if not isinstance(node, fx.Node):
+                outputs.append((FromConstant(node), None))
+                continue
+            value = self.values[node]
+            layout: Layout = None
+            if isinstance(value, SSAValue) and value not in self._block.args:
+                layout = layout_of(node.meta["val"], self._names, facts)
+                if isinstance(layout, Permuted):
+                    builder.begin(node)
+                    value = builder.emit(Transpose, value, permutation=layout.order)
+            source = output_source(value, results, self._block)
+            if isinstance(source, FromInput) and node.op != "placeholder":
+                layout = Copied()
+            outputs.append((source, layout))
+        return results, tuple(outputs)
+
+
+__all__ = ["GraphInput", "GraphLowering", "GraphProgram"]

@@ -1,0 +1,89 @@
+"""How RAL reads PyTorch's tensors: an address, sizes, strides and a count of writes, at some nanoseconds each."""
+
+# PyTorch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from anyshape.runtime.abi import TensorReaderLayout
+from anyshape.support.errors import ArtifactError
+
+# A tensor object is the fixed part of every Python object, then the handle that PyTorch's C interface takes.
+_HANDLE = object.__basicsize__
+_GETTERS = {"data": "data_ptr", "rank": "dim", "sizes": "sizes", "strides": "strides", "dtype": "dtype"}
+_VERSION = "_ZN5torch8autograd4impl15version_counterERKN2at6TensorE"
+_COUNTER_BYTES = 32
+"""Where in its object the counter of writes is looked for."""
+
+
+@dataclass(frozen=True)
+class TensorReader:
+    """`ral_tensor_reader` of this process's PyTorch."""
+
+    layout: TensorReaderLayout
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.layout)
+
+
+@cache
+def tensor_reader() -> TensorReader:
+    """The reader, after a look at tensors whose addresses and versions are known.
+
+    Raises:
+        ArtifactError: this PyTorch's tensors lie otherwise in memory.
+    """
+    suffix = ".dylib" if sys.platform == "darwin" else ".so"
+    path = Path(torch.__file__).parent / "lib" / f"libtorch_cpu{suffix}"
+    try:
+        library = ctypes.CDLL(str(path))
+        getters = {field: getattr(library, f"aoti_torch_get_{name}") for field, name in _GETTERS.items()}
+        version = getattr(library, _VERSION)
+    except (OSError, AttributeError) as error:
+        raise _unknown_build(error) from error
+    probes = (torch.zeros(2), nn.Parameter(torch.zeros(3)))
+    handles = [ctypes.c_void_p.from_address(id(probe) + _HANDLE).value for probe in probes]
+    if handles != [probe._cdata for probe in probes]:
+        raise _unknown_build("another layout of tensor objects")
+    layout = TensorReaderLayout(handle_offset=_HANDLE, version_offset=_version_offset(version))
+    for field, function in {**getters, "version": version}.items():
+        setattr(layout, field, ctypes.cast(function, ctypes.c_void_p))
+    return TensorReader(layout)
+
+
+def _version_offset(counter_of: ctypes._NamedFuncPointer) -> int:  # pyright: ignore[reportPrivateUsage]
+    """Where the counter lies in the object that counts writes, found by two numbers that are nowhere else."""
+    counter_of.restype, counter_of.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    probe = torch.zeros(1)
+    offsets = set(range(0, _COUNTER_BYTES, 4))
+    for number in (0x12345, 0x6789A):
+        torch._C._autograd._unsafe_set_version_counter((probe,), (number,))  # pyright: ignore[reportAttributeAccessIssue]
+        counter = ctypes.c_void_p.from_address(counter_of(id(probe) + _HANDLE)).value
+        if counter is None:
+            raise _unknown_build("a tensor without a version")
+        offsets &= {at for at in offsets if ctypes.c_uint32.from_address(counter + at).value == number}
+    with torch.inference_mode():
+        unversioned = torch.zeros(1)
+    if len(offsets) != 1 or ctypes.c_void_p.from_address(counter_of(id(unversioned) + _HANDLE)).value is not None:
+        raise _unknown_build("another way to count versions")
+    return offsets.pop()
+
+
+def _unknown_build(got: object) -> ArtifactError:
+    return ArtifactError(
+        "live weights cannot be watched with this build of PyTorch", got=f"PyTorch {torch.__version__}: {got}",
+        expected="the release that anyshape was made for", remedy="install anyshape[torch]",
+    )  # fmt: skip
+
+
+__all__ = ["TensorReader", "tensor_reader"]

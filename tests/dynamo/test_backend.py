@@ -1,0 +1,120 @@
+"""`torch.compile(backend=...)`: the same values, sizes and strides as eager, whatever stays with PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from anyshape.driver.dynamo import backend
+
+# PyTorch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients():
+    torch.compiler.reset()
+    with torch.no_grad():
+        yield
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function, backend=backend, dynamic=True)
+
+
+def check(got: Callable[..., Any], expected: Callable[..., Any], *args: torch.Tensor) -> None:
+    """Equal results, strides of tensors included; written inputs are compared too."""
+    ours, eagers = [x.clone() for x in args], [x.clone() for x in args]
+    results = zip(pytree.tree_leaves((got(*ours), ours)), pytree.tree_leaves((expected(*eagers), eagers)), strict=True)
+    for mine, eager in results:
+        if not isinstance(eager, torch.Tensor):
+            assert mine == eager
+            continue
+        assert mine.stride() == eager.stride(), f"{mine.stride()} instead of {eager.stride()} of {tuple(eager.shape)}"
+        torch.testing.assert_close(mine, eager, rtol=2e-5, atol=2e-5)
+
+
+def test_a_model_at_every_size() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Softmax(-1)).eval()
+    program = compiled(model)
+    for rows in (3, 5, 1, 0, 33):
+        check(program, model, torch.randn(rows, 4))
+
+
+STRIDED: dict[str, Callable[[torch.Tensor], object]] = {
+    "permuted": lambda x: x.permute(0, 3, 1, 2) * 2,
+    "transposed": lambda x: x.transpose(1, 2) + 1,
+    "several": lambda x: (x.transpose(0, 3) + 1, x * 2, x.sum((1, 2)), x.shape[0] * 2),
+    "the input": lambda x: (x, x.clone(), x + 0),
+    "views of the input": lambda x: (x.unsqueeze(0), x[1:], x.transpose(0, 1)),
+    "expanded": lambda x: (x.sum(0, keepdim=True) + 1).expand(3, -1, -1, -1),
+}
+
+
+@pytest.mark.parametrize("kind", STRIDED)
+def test_strides(kind: str) -> None:
+    f = STRIDED[kind]
+    program = compiled(f)
+    for sizes in ((2, 3, 4, 5), (3, 4, 5, 6), (1, 2, 3, 4)):
+        check(program, f, torch.randn(sizes))
+        check(program, f, torch.randn(sizes).to(memory_format=torch.channels_last))
+
+
+def test_views_of_inputs_share_their_memory() -> None:
+    program = compiled(lambda x: (x[1:], x * 2))
+    for rows in (3, 5):
+        x = torch.randn(rows, 4)
+        view, _ = program(x)
+        assert view.data_ptr() == x[1:].data_ptr()
+
+
+def test_ops_that_stay_with_pytorch() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        ordered = torch.sort((x * 2).softmax(-1), -1)[0]
+        return torch.zeros(x.shape[0] * 2, x.shape[1]) + ordered.sum(0) + x.shape[0] + torch.fft.fft(x + 1).real.sum()
+
+    program = compiled(f)
+    for sizes in ((2, 3), (5, 7), (1, 4)):
+        check(program, f, torch.randn(sizes))
+
+
+def test_channels_last() -> None:
+    model: Any = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU()).eval()
+    model = model.to(memory_format=torch.channels_last)
+    program = compiled(model)
+    for sizes in ((2, 3, 8, 8), (5, 3, 9, 7), (1, 3, 4, 4)):
+        check(program, model, torch.randn(sizes).to(memory_format=torch.channels_last))
+
+
+def test_inputs_written_in_place() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x *= 2
+        return x + y
+
+    program = compiled(f)
+    for size in (4, 9, 1):
+        check(program, f, torch.randn(size), torch.randn(size))
+    for shift in (0, 2, -1):  # F05: x and y are parts of one buffer
+        ours, eagers = torch.ones(9), torch.ones(9)
+        got = program(ours[1:5], ours[1 + shift : 5 + shift])
+        assert torch.equal(got, f(eagers[1:5], eagers[1 + shift : 5 + shift]))
+        assert torch.equal(ours, eagers)
+
+
+def test_weights_that_change() -> None:
+    model = nn.Linear(4, 3).eval()
+    program = compiled(model)
+    x = torch.randn(5, 4)
+    check(program, model, x)
+    model.weight.data.mul_(2)
+    check(program, model, x)
+    model.load_state_dict({"weight": torch.ones(3, 4), "bias": torch.zeros(3)})
+    check(program, model, x)
+    model.weight = nn.Parameter(torch.full((3, 4), 2.0))
+    check(program, model, x)

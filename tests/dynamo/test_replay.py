@@ -1,0 +1,136 @@
+"""A failed compilation leaves a folder, and `anyshape replay` fails in the same way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import anyshape
+from anyshape.cli import main
+from anyshape.driver import reproducer
+from anyshape.driver.dynamo import backend
+from anyshape.driver.remarks import JOURNAL
+from anyshape.driver.reproducer import read_crash
+from anyshape.passes.simplify import SimplifyPass
+
+# PyTorch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+BREAK = """
+import sys
+from anyshape.cli import main
+from anyshape.passes.simplify import SimplifyPass
+
+def broken(self, context, module):
+    raise RuntimeError("broken on purpose")
+
+SimplifyPass.apply = broken
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture(autouse=True)
+def _anew() -> Iterator[None]:
+    torch.compiler.reset()
+    JOURNAL.clear()
+    with torch.no_grad():
+        yield
+
+
+def broken(_self: SimplifyPass, _context: Any, _module: Any) -> None:
+    raise RuntimeError("broken on purpose")
+
+
+def fail(function: Callable[..., Any], place: Path, *args: torch.Tensor) -> Path:
+    """Run with a broken pass; the folder that is left."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimplifyPass, "apply", broken)
+        program = torch.compile(function, backend=backend, dynamic=True, options={"dump": place})
+        torch.testing.assert_close(program(*args), function(*args))
+    (remark,) = anyshape.report().of_kind("compile")
+    assert remark.replay is not None and f"replay it: {remark.replay}" in str(anyshape.report())
+    command, verb, folder = shlex.split(remark.replay)
+    assert (command, verb) == ("anyshape", "replay")
+    return Path(folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Softmax(-1)).eval()
+    return fail(lambda x: model(x) * torch.arange(8), tmp_path / "made here", torch.randn(3, 4))
+
+
+def test_a_folder_says_what_is_needed_and_no_more(folder: Path) -> None:
+    assert folder.parent.name == "crashes" and folder.parent.parent.name == "made here"
+    head = json.loads((folder / "crash.json").read_text())
+    assert "broken on purpose" in head["error"] and head["location"].startswith(__file__)
+    assert head["versions"]["torch"] == torch.__version__ and head["options"]["precision"] == "strict"
+    assert "broken on purpose" in (folder / "traceback.txt").read_text()
+    assert "aten.softmax" in (folder / "fx.txt").read_text()
+    text = (folder / "graph.mlir").read_text()
+    assert "dhlo.softmax" in text and Path(__file__).name in text, "source lines are kept"
+    for path in (folder, *folder.iterdir()):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, "nobody else may read it"
+    assert {path.name for path in folder.iterdir()} == {"crash.json", "graph.mlir", "fx.txt", "traceback.txt"}
+
+
+def test_the_command_replays_the_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = subprocess.run(
+        [sys.executable, "-c", BREAK, "replay", str(folder)], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert again.returncode == 1, again.stderr
+    assert "replayed: the same error" in again.stdout and __file__ in again.stdout
+    assert "Traceback" in again.stderr and "broken on purpose" in again.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", str(folder)])
+    assert ended.value.code == 0 and "the graph compiles" in capsys.readouterr().out
+
+
+def test_the_same_failure_is_kept_once_and_few_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproducer, "FOLDERS", 2)
+    kept: set[Path] = set()
+    for function in (torch.exp, torch.exp, torch.sin, torch.cos):
+        torch.compiler.reset()
+        JOURNAL.clear()
+        kept.add(fail(function, tmp_path, torch.randn(3)))
+    assert len(kept) == 3
+    assert len(list((tmp_path / "crashes").iterdir())) == 2
+
+
+def test_strict_errors_name_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimplifyPass, "apply", broken)
+    program = torch.compile(torch.exp, backend=backend, options={"dump": tmp_path, "strict": True})
+    with pytest.raises(anyshape.CompileError, match=r"(?s)broken on purpose.*anyshape replay "):
+        program(torch.randn(3))
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    "no folder": lambda folder: folder.rename(folder.with_name("elsewhere")),
+    "not json": lambda folder: (folder / "crash.json").write_text("{"),
+    "no object": lambda folder: (folder / "crash.json").write_text("[]"),
+    "other format": lambda folder: (folder / "crash.json").write_text('{"format": 99}'),
+    "no graph": lambda folder: (folder / "graph.mlir").unlink(),
+    "not text": lambda folder: (folder / "graph.mlir").write_bytes(b"\xff\xfe"),
+    "not a graph": lambda folder: (folder / "graph.mlir").write_text("func.func @main("),
+    "open to others": lambda folder: folder.chmod(0o755),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_folders_that_are_none(kind: str, tmp_path: Path) -> None:
+    folder = fail(torch.exp, tmp_path, torch.randn(3))
+    read_crash(folder)
+    HOSTILE[kind](folder)
+    with pytest.raises(anyshape.ArtifactError, match="no folder with a failure"):
+        read_crash(folder)
