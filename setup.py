@@ -11,7 +11,7 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-SOURCES = ["ral.c", "ral_plan.c", "ral_pool.c"]
+SOURCES = ["ral.c", "ral_plan.c", "ral_pool.c", "ral_watch.c"]
 HEADERS = ["ral.h", "ral_internal.h"]
 RUNTIME = "anyshape/runtime"
 

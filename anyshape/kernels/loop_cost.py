@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import FixedBitwidthType, IndexType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from anyshape.dialects.sizes import numel
 from anyshape.dialects.tile import KernelOp, LanesOp, LoadOp, ParallelOp, PrefixOp, StoreOp
 from anyshape.dialects.tile.ops import AxisOp, DotOp, buffer_of
 from anyshape.kernels.cost import TICKS, grain_of, transfer_time
-from anyshape.kernels.schedule import product
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size, size_max, size_min
 
@@ -84,7 +84,7 @@ def loop_work(kernel: KernelOp, machine: Machine) -> LoopWork:
         time = walk.block(outermost.body.block, Size.const(FLAT_POINTS)).times(walk.vectors(FLAT_POINTS))
         points = (outermost.size + (FLAT_POINTS - 1)) // FLAT_POINTS
         return LoopWork(points, time.ticks, *walk.bytes_of_a_point(), FLAT_POINTS)
-    points, indices = product(outermost.extents.data), outermost.indices
+    points, indices = numel(outermost.extents.data), outermost.indices
     if _rows_are_short(outermost):
         # Neighbouring rows side by side: what a row takes is done for a vector of them.
         walk = _Walk(machine, indices, indices[-1] if indices else None)
@@ -151,7 +151,7 @@ class _Walk:
             if is_own:
                 moved += bytes_
             else:
-                shared += size_min(bytes_, product(type_.sizes.data) * _bytes(type_.element_type))
+                shared += size_min(bytes_, numel(type_.sizes.data) * _bytes(type_.element_type))
         return moved, shared
 
     def block(self, block: Block, elements: Size) -> _Time:

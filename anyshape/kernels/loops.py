@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from anyshape.dialects.dhlo import Reduce
-from anyshape.dialects.sizes import dtype_of, sizes_of
+from anyshape.dialects.sizes import dtype_of, numel, sizes_of
 from anyshape.dialects.tile import KernelOp, LanesOp, LoopOp, ParallelOp, ScratchOp, StoreOp, YieldOp, buffer
 from anyshape.fusion.roles import cost_of, domain_of, reduced_axes
 from anyshape.fusion.space import space_of
 from anyshape.kernels.canonical import CanonicalGroup
 from anyshape.kernels.collapse import Collapsed, collapse
 from anyshape.kernels.points import At, KeptRow, PlanPoints
-from anyshape.kernels.schedule import product
 from anyshape.symbolic import Size
 
 KEEP_FROM = 3
@@ -64,7 +63,7 @@ def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int])
             _stitch(points, collapsed, row, shape, outputs)
         else:
             _map_row(points, row, shape, outputs)
-    return kernel, product(shape.parallel)
+    return kernel, numel(shape.parallel)
 
 
 def open_kernel(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from anyshape.dialects.dhlo import Scan
+from anyshape.dialects.sizes import numel
 from anyshape.dialects.tile import KernelOp, LanesOp, LoopOp, ParallelOp, StoreOp, YieldOp
 from anyshape.fusion.roles import is_scan
 from anyshape.fusion.space import Space, scanned_space
@@ -18,7 +19,6 @@ from anyshape.kernels.canonical import CanonicalGroup
 from anyshape.kernels.collapse import collapse
 from anyshape.kernels.loops import carried_sites, open_kernel
 from anyshape.kernels.points import At, PlanPoints
-from anyshape.kernels.schedule import product
 from anyshape.symbolic import Size
 
 
@@ -40,7 +40,7 @@ def plan_scans(group: CanonicalGroup, name: str, sites: Mapping[Operation, int])
     kernel.body.block.add_op(nest)
     with points.scope(nest.body.block):
         _walk(points, space, nest.indices, lanes, outputs)
-    return kernel, product(outer)
+    return kernel, numel(outer)
 
 
 def _walk(

@@ -13,7 +13,12 @@ def describe_relation(relation: Relation) -> str:
     - `d1*(d0 mod 3) == 0` -> `d0 is a multiple of 3 or d1 is 0`
     - `d0 mod 3 != 0` -> `d0 is not a multiple of 3`
     - `1 < d0` -> `d0 > 1`
+    - `(d1 - 1)*(d1 - d0) == 0` -> `d1 is 1 or d0`
     """
+    if relation.op == "==":
+        choice = _one_or(relation.lhs - relation.rhs)
+        if choice is not None:
+            return f"{choice[0]} is 1 or {choice[1]}"
     if relation.op in ("==", "!="):
         found = _remainder(relation.lhs - relation.rhs)
         if found is not None:
@@ -30,6 +35,18 @@ def _multiple(size: Size, divisor: Size, factor: Size, *, negated: bool) -> str:
     if negated:
         return f"{size} is not a multiple of {divisor}" + ("" if always else f" and {factor} is not 0")
     return f"{size} is a multiple of {divisor}" + ("" if always else f" or {factor} is 0")
+
+
+def _one_or(difference: Size) -> tuple[Size, Size] | None:
+    """(a, n) where `difference` is (a - 1)·(a - n) for a symbol a, or the negative of that."""
+    for name in sorted(difference.symbols):
+        symbol = Size.symbol(name)
+        for product in (difference, -1 * difference):
+            terms = {monomial: count for monomial, count in product.terms if name not in make_size({monomial: 1}).symbols}
+            other = make_size(terms)
+            if product == (symbol - 1) * (symbol - other):
+                return symbol, other
+    return None
 
 
 def _remainder(difference: Size) -> tuple[Size, Size, Size] | None:

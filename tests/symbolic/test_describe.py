@@ -28,6 +28,8 @@ CASES: list[tuple[str, str, Callable[[int, int, int], bool]]] = [
     ("d mod 3 == 2", "d mod 3 == 2", lambda d, e, f: d in (2, 5, 8)),
     ("d == 2*(d floordiv 3)", "d == 2*(d floordiv 3)", lambda d, e, f: d == 0),
     ("d*e == 3*f*(d floordiv 3)", "d*e == 3*f*(d floordiv 3)", lambda d, e, f: d * e == 3 * f * (d // 3)),
+    ("d*d - d*e - d + e == 0", "d is 1 or e", lambda d, e, f: d in (1, e)),
+    ("e == e*e - 3*e + 3", "e is 1 or 3", lambda d, e, f: e in (1, 3)),
     ("e + d mod 3 == 0", "e + d mod 3 == 0", lambda d, e, f: e == 0 and d in (0, 3, 6, 9)),
 ]
 

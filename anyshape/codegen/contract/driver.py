@@ -35,7 +35,7 @@ from anyshape.codegen.tiles.pack import (
 from anyshape.codegen.tiles.pack_narrow import emit_pack_lhs_narrow, emit_pack_rhs_narrow
 from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, PANEL, TileShape
 
-_DIRECT_ROWS = 2 * MAX_ROWS
+DIRECT_ROWS = 2 * MAX_ROWS
 """Up to that many rows an unpacked row-major panel is read where it lies: packing would cost more than it saves."""
 
 
@@ -219,7 +219,7 @@ def _emit_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: 
     source = b.offset(slot[Slot.RHS], block.rhs_element, start)
     scratch = slot[Slot.RHS_SCRATCH]
     adjacent = b.and_(b.cmp("eq", slot[Slot.RHS_COLUMN], 1), b.cmp("eq", columns, PANEL))
-    direct = b.and_(adjacent, b.cmp("sle", slot[Slot.ROWS], _DIRECT_ROWS))
+    direct = b.and_(adjacent, b.cmp("sle", slot[Slot.ROWS], DIRECT_ROWS))
     direct = b.or_(direct, b.cmp("ne", slot[Slot.PACKED], 0))
     single = b.and_(b.cmp("eq", slot[Slot.ROWS], 1), b.cmp("eq", slot[Slot.RHS_DEPTH], 1))
     dots = b.and_(b.not_(direct), single)

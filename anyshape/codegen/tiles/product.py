@@ -22,18 +22,13 @@ wrap, so this is exact. (`vpmaddubsw`, two products in 16 bits, saturates and is
 from __future__ import annotations
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.mlir import Type, Value, ir, llvm
+from anyshape.codegen.mlir import Type, Value, llvm
 from anyshape.codegen.tiles.shape import TileShape
 from anyshape.support.errors import CodegenError
 
 _UPPER = 0xFFFF0000
 OFFSET = 0x80
 """What is added to bytes of a panel that `vnni` takes as unsigned."""
-
-
-def intrinsic(b: Builder, name: str, result: Type, arguments: list[Value]) -> Value:
-    """Call an LLVM intrinsic."""
-    return llvm.call_intrinsic(result, ir.StringAttr.get(name), arguments, [], [])
 
 
 def load_rhs(b: Builder, shape: TileShape, step: Value, vectors: int) -> list[Value]:
@@ -74,18 +69,18 @@ def multiply(b: Builder, shape: TileShape, lhs: Value, rhs: Value, sum_: Value) 
         case "fma":
             return b.fma(lhs, rhs, sum_)
         case "dpbf16":
-            return intrinsic(b, f"llvm.x86.avx512bf16.dpbf16ps.{bits}", sum_.type, [sum_, lhs, rhs])
+            return b.intrinsic(f"llvm.x86.avx512bf16.dpbf16ps.{bits}", sum_.type, [sum_, lhs, rhs])
         case "widened":
             return b.add(sum_, b.mul(lhs, rhs))
         case "pairs":
             name = {256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}.get(bits)
             if name is None:
                 raise CodegenError("no dot of pairs", where="register tile", got=f"{bits} bits", expected="256 or 512")
-            return b.add(sum_, intrinsic(b, name, sum_.type, [lhs, rhs]))
+            return b.add(sum_, b.intrinsic(name, sum_.type, [lhs, rhs]))
         case "vnni":
-            return intrinsic(b, f"llvm.x86.avx512.vpdpbusd.{bits}", sum_.type, [sum_, rhs, lhs])
+            return b.intrinsic(f"llvm.x86.avx512.vpdpbusd.{bits}", sum_.type, [sum_, rhs, lhs])
         case "sdot":
-            return intrinsic(b, "llvm.aarch64.neon.sdot.v4i32.v16i8", sum_.type, [sum_, lhs, rhs])
+            return b.intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", sum_.type, [sum_, lhs, rhs])
 
 
 def vector_bitcast(b: Builder, value: Value, element: Type, lanes: int) -> Value:
