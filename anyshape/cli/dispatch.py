@@ -33,6 +33,7 @@ class Subcommand:
 SUBCOMMANDS: Mapping[str, Subcommand] = {
     "demo": Subcommand("anyshape.cli.demo", "Compile a sentence encoder once and run it at many sizes."),
     "opt": Subcommand("anyshape.cli.opt", "Run any passes on a program given as text."),
+    "explain": Subcommand("anyshape.cli.explain", "Say why a model's program is what it is."),
     "replay": Subcommand("anyshape.cli.replay", "Compile a graph again whose compilation failed."),
     "bench": Subcommand("anyshape.cli.bench", "Show or measure the numbers of the cost model."),
     "info": Subcommand("anyshape.cli.info", "Show the machine, the options and the versions."),

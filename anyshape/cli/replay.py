@@ -19,12 +19,12 @@ def command(
     Exits with 1 and the traceback when it fails. ANYSHAPE_LOG and ANYSHAPE_DUMP work as ever.
     """
     environment = Options.from_environment()
-    crash, module = read_crash(folder)
+    crash, graph = read_crash(folder)
     print(f"recorded: {crash.error}")
     if crash.location is not None:
         print(f"graph of: {crash.location}")
     try:
-        replay(crash, module, environment.log, environment.dump)
+        replay(crash, graph, environment.log, environment.dump)
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
         same = f"{type(error).__name__}: {error}".splitlines()[0] == crash.error.splitlines()[0]

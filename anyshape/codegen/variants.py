@@ -25,6 +25,7 @@ OTHERWISE = "otherwise"
 
 _SIGNS = dict(enumerate(("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")))
 """Signs of `arith.cmpi`, by its numbers."""
+_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,9 @@ def _may_hold(rows: Size, variant: Variant) -> bool:
 
 def _of_attention(op: AttendOp, names: Mapping[str, Size]) -> list[Variant]:
     queries = op.extents.data[3].substitute(names)
-    packing = Variant(OTHERWISE, "packs keys and values in panels, chunk by chunk, with an online softmax between chunks")
+    packing = Variant(
+        OTHERWISE, "packs keys and values in panels, chunk by chunk, with an online softmax between chunks"
+    )
     if buffer_of(op.key).strides.data[-1].constant_or(None) != 1:
         return [Variant(ALWAYS, packing.code)]
     return [Variant(f"{queries} <= {DIRECT_QUERIES}", "reads keys and values where they lie"), packing]
@@ -95,8 +98,7 @@ def _of_loops(kernel: KernelOp, machine: Machine, names: Mapping[str, Size]) -> 
     for op in lanes:
         block = op.body.block
         for axis in open_axes(block, op.index, invariant_ops(block, (op.index,))):
-            text = _condition_text(axis.select.cond, names)
-            conditions[text if axis.lane_if_true else f"not {text}"] = None
+            conditions[_condition_text(axis.select.cond, names, holds=axis.lane_if_true)] = None
     width = max((Schedule(machine).width(list(nested_ops(op.body.block))) for op in lanes), default=1)
     code = f"vectors of {width} lanes, the last ones masked" if lanes else "one point at a time"
     if not conditions:
@@ -107,13 +109,15 @@ def _of_loops(kernel: KernelOp, machine: Machine, names: Mapping[str, Size]) -> 
     ]
 
 
-def _condition_text(condition: SSAValue, names: Mapping[str, Size]) -> str:
+def _condition_text(condition: SSAValue, names: Mapping[str, Size], *, holds: bool) -> str:
+    """The condition, or its opposite, in words."""
     owner = condition.owner
     if isinstance(owner, arith.CmpiOp):
         sides = [_number_text(side.owner, names) for side in (owner.lhs, owner.rhs)]
         if all(sides):
-            return f"{sides[0]} {_SIGNS[owner.predicate.value.data]} {sides[1]}"
-    return "an axis that may be 1 is 1"
+            sign = _SIGNS[owner.predicate.value.data]
+            return f"{sides[0]} {sign if holds else _OPPOSITES[sign]} {sides[1]}"
+    return "axes that may be 1 are longer"
 
 
 def _number_text(owner: object, names: Mapping[str, Size]) -> str:

@@ -29,6 +29,7 @@ from anyshape.driver.constants import ConstantTable
 from anyshape.driver.machine import calibrated_machine
 from anyshape.driver.packing import limit_copies, packable_weights
 from anyshape.driver.pipeline import run_graph_passes
+from anyshape.driver.recording import Compilation, record
 from anyshape.driver.stored import BuiltObjects, Stages, StoredProgram, Summary
 from anyshape.fusion import copy_shared_results, decide_fusion, outline_groups
 from anyshape.host import BuiltProgram, LaunchShape, build_program
@@ -106,6 +107,7 @@ def compile_objects(
         symbols_of(built.program),
         tuple(guards_of(built.program)),
     )
+    record(Compilation(tuple(names), func, decision, launches, built.program, kernels, constants, machine, trace))
     return BuiltObjects(objects, constants, summary, Stages(built.program, kernels))
 
 

@@ -17,8 +17,10 @@ from typing import Any, Never
 
 from torch import fx, nn
 
+from anyshape.dialects.dhlo import ConstantStore
 from anyshape.driver.build import build_objects, load_program
 from anyshape.driver.instances import Instances
+from anyshape.driver.live import load_live
 from anyshape.driver.remarks import JOURNAL, GraphReport, Kind
 from anyshape.driver.reproducer import Crash, replay_command, write_crash
 from anyshape.driver.stored import Summary
@@ -33,8 +35,10 @@ from anyshape.frontends.torch.dynamo.functional import (
 from anyshape.frontends.torch.dynamo.graph import GraphLowering, GraphProgram
 from anyshape.frontends.torch.dynamo.inputs import needs_gradients, unusable_among
 from anyshape.frontends.torch.dynamo.partitions import PREFIX, split
+from anyshape.frontends.torch.dynamo.record import record_graph
 from anyshape.frontends.torch.dynamo.signals import SIGNALS, graph_name
-from anyshape.frontends.torch.locations import first_source_line
+from anyshape.frontends.torch.live import WeightWatch
+from anyshape.frontends.torch.locations import calling_line, first_source_line
 from anyshape.runtime import torch_adaptor
 from anyshape.support.errors import (
     AnyshapeError,
@@ -95,19 +99,21 @@ class _GraphCompilation:
         self._graph_module = graph_module
         self._options = options
         self._name = graph_name()
-        self._location = first_source_line(graph_module.graph)
+        self._location = first_source_line(graph_module.graph) or calling_line()
+        self._functional: fx.GraphModule | None = None
         self._written: tuple[int, ...] = ()
+        self._parts = 0
         self._summaries: list[Summary] = []
         self._ops_left = 0
         self._compile_seconds = 0.0
 
     def run(self, example_inputs: Sequence[Any]) -> Callee:
         """The graph as a function of its inputs."""
-        left = self._whole_graph_left(example_inputs)
-        if left is not None:
-            return left
         start = time.perf_counter()
         try:
+            left = self._whole_graph_left(example_inputs)
+            if left is not None:
+                return left
             compiled = compile_functional(self._graph_module, example_inputs, self._compile)
         except (*SIGNALS, UnsupportedOps, CompileError):
             raise
@@ -116,7 +122,7 @@ class _GraphCompilation:
         except InputsOverlap:
             return self._leave("overlap", self._name, _OVERLAP)
         except Exception as error:
-            self._note_failure(error, None, self._graph_module)
+            self._note_failure(error, None, self._functional or self._graph_module)
             compiled = self._eager
         self._note_graph(time.perf_counter() - start)
         return self._checked(compiled) if self._written else compiled
@@ -155,7 +161,7 @@ class _GraphCompilation:
         return call
 
     def _compile(self, functional: FunctionalGraph) -> Callee:
-        self._written = functional.written
+        self._functional, self._written = functional.graph, functional.written
         start = time.perf_counter()
         try:
             return self._compile_graph(functional.graph)
@@ -185,15 +191,20 @@ class _GraphCompilation:
 
     def _load(self, program: GraphProgram, part: fx.GraphModule) -> GraphCall:
         program, run = _INSTANCES.program_of(program, self._options, self._built)
+        self._parts += 1
         return GraphCall(program, run, self._instead_of(part))
 
     def _built(self, program: GraphProgram) -> Run:
         names = [spec.name for spec in program.inputs]
         trace = Trace(log=self._options.log, dump_directory=self._options.dump)
         built = build_objects(program.module, names, program.store, self._options, trace)
-        loaded = load_program(built, self._options.threads or 0)
         self._summaries.append(built.summary)
-        return lambda tensors: torch_adaptor.run(loaded, tensors)
+        threads = self._options.threads or 0
+        if not program.weights:
+            loaded = load_program(built, threads)
+            return lambda tensors, weights: torch_adaptor.run(loaded, tensors)
+        watch = WeightWatch(load_live(built, threads), list(program.store.live))
+        return lambda tensors, weights: torch_adaptor.run(watch.update(weights), tensors)
 
     def _instead_of(self, part: fx.GraphModule) -> Callable[[Exception, Sequence[Any]], Any] | None:
         """What to do where a call fails: PyTorch runs the part, which has written nothing yet."""
@@ -210,12 +221,16 @@ class _GraphCompilation:
     def _note_ops(self, lowering: GraphLowering, graph: fx.GraphModule) -> None:
         ops = lowering.left_ops
         if self._options.strict:
-            for _, error in lowering.crashes:
-                self._fail(error, None)
+            for error in lowering.crashes.values():
+                self._fail(error, self._keep(error, None, graph))
             if ops:
-                raise UnsupportedOps(ops)
-        for op in ops:
-            JOURNAL.remark("op", op.name, op.reason, op.location)
+                raise UnsupportedOps(list(ops.values()))
+        for node, op in ops.items():
+            is_new = JOURNAL.remark("op", op.name, op.reason, op.location)
+            if is_new and node in lowering.crashes:
+                command = self._keep(lowering.crashes[node], None, graph)
+                if command is not None:
+                    JOURNAL.add_replay("op", op.name, op.reason, op.location, command)
         self._ops_left = len(ops)
 
     def _note_failure(self, error: Exception, lower: Callable[[], GraphProgram] | None, graph: fx.GraphModule) -> None:
@@ -223,23 +238,33 @@ class _GraphCompilation:
         reason = _reason(error)
         is_new = JOURNAL.remark("compile", self._name, reason, self._location)
         command: str | None = None
-        if (is_new or self._options.strict) and lower is not None:
+        if is_new or self._options.strict:
             command = self._keep(error, lower, graph)
             if command is not None:
                 JOURNAL.add_replay("compile", self._name, reason, self._location, command)
         if self._options.strict:
             self._fail(error, command)
 
-    def _keep(self, error: Exception, lower: Callable[[], GraphProgram], graph: fx.GraphModule) -> str | None:
-        """The command that replays a failure, after its folder was written."""
+    def _keep(self, error: Exception, lower: Callable[[], GraphProgram] | None, graph: fx.GraphModule) -> str | None:
+        """The command that replays a failure, after its folder was written.
+
+        Args:
+            lower: lowers the graph, where it was its compilation that failed; else its lowering did.
+        """
         try:
-            program = lower()  # a failed compilation has consumed the first one
-        except Exception:
+            names: list[str] = []
+            store = ConstantStore()
+            if lower is None:
+                kept = record_graph(graph)
+            else:
+                program = lower()  # a failed compilation has consumed the first one
+                kept, store = program.module, program.store
+                names = [spec.name for spec in program.inputs]
+            crash = Crash.of(error, self._location, self._options, names, store)
+            fx_text = graph.print_readable(print_output=False, include_stride=True)
+            folder = write_crash(self._options, error, crash, kept, fx_text)
+        except Exception:  # the failure that is to be kept is worth more than whatever this one is
             return None
-        names = [spec.name for spec in program.inputs]
-        crash = Crash.of(error, self._location, self._options, names, program.store)
-        fx_text = graph.print_readable(print_output=False, include_stride=True)
-        folder = write_crash(self._options, error, crash, program.module, fx_text)
         return None if folder is None else replay_command(folder)
 
     def _fail(self, error: Exception, command: str | None) -> Never:
@@ -256,7 +281,8 @@ class _GraphCompilation:
             GraphReport(
                 name=self._name,
                 location=self._location,
-                parts=len(summaries),
+                parts=self._parts,
+                shared=self._parts - len(summaries),
                 ops_left=self._ops_left,
                 kernels=sum(len(summary.launches) for summary in summaries),
                 launches=sum(sum(summary.launches.values()) for summary in summaries),

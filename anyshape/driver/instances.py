@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from weakref import ReferenceType, ref
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -27,11 +28,11 @@ _KEPT = 64
 
 @dataclass(frozen=True)
 class _Compiled:
-    """`general` is the graph as it was before it was compiled with `options`, `run` the program."""
+    """`general` is the graph as it was before it was compiled with `options`, `run` the program while anyone uses it."""
 
     general: GraphProgram
     options: Options
-    run: Run
+    run: ReferenceType[Run]
 
 
 class Instances:
@@ -47,14 +48,17 @@ class Instances:
         found = self._find(graph, options)
         if found is None:
             run = compile(replace(graph, module=graph.module.clone()))  # compiling consumes a module
-            self._compiled.appendleft(_Compiled(graph, options, run))
+            for dead in [compiled for compiled in self._compiled if compiled.run() is None]:
+                self._compiled.remove(dead)
+            self._compiled.appendleft(_Compiled(graph, options, ref(run)))
             found = graph, run
         return found
 
     def _find(self, special: GraphProgram, options: Options) -> tuple[GraphProgram, Run] | None:
         text: str | None = None
         for compiled in self._compiled.copy():  # other threads may compile meanwhile
-            if compiled.options != options:
+            run = compiled.run()
+            if compiled.options != options or run is None:
                 continue
             sizes = _matching_sizes(compiled.general, special)
             if sizes is None or not _same_outputs(compiled.general, special, sizes):
@@ -65,7 +69,7 @@ class Instances:
             text = text or _normal_text(special.module.clone(), special)
             if _normal_text(instance, special) == text:
                 inputs = tuple(_renumbered(compiled.general, special, sizes))
-                return replace(compiled.general, inputs=inputs), compiled.run
+                return replace(compiled.general, inputs=inputs, weights=special.weights), run
         return None
 
 

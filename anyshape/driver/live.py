@@ -101,14 +101,13 @@ class LiveProgram:
     def refresh(self, changed: Mapping[str, Array]) -> None:
         """Run on these live arrays from now on, and on the others as they were given last. The arrays are kept.
 
-        An array that was given before says that its contents have changed. Calls that run at the time see old or new contents.
+        An array that was given before says that its contents have changed. No call may run meanwhile on an array that is replaced.
 
         Raises:
             ArgumentError: an array has another type than the program was built for, or one was never given.
         """
         with self._lock:
             held = {**self._held, **changed}
-            self._check(held)
             moved = {name for name in changed if not _is_same_memory(self._held.get(name), changed[name])}
             if self._bound is None or moved:
                 self._bound = self.bind(held.__getitem__, self._bound, moved)
@@ -120,7 +119,11 @@ class LiveProgram:
 
         Forms of arrays that have not `moved` are those of the binding `like`; the others are memory only, until `refresh` is called
         with the names in `moved` (all names where there is no `like`).
+
+        Raises:
+            ArgumentError: an array has another type than the program was built for, or `read` knows none of that name.
         """
+        self._check(self.types.keys() if like is None else moved, read)
         entries = self._table.entries
         constants: list[Array | int] = [0 if array is None else array for array in self._fixed]
         forms: list[Array | None] = [None] * len(entries)
@@ -161,18 +164,18 @@ class LiveProgram:
         array = read(entry.weight)
         return array.ctypes.data if array.flags.c_contiguous and array.flags.aligned else None
 
-    def _check(self, held: Mapping[str, Array]) -> None:
-        needed = frozenset[str]().union(*self._sources)
-        for name, type in self.types.items():
-            if name not in held:
-                if name in needed:
-                    raise ArgumentError("a weight was never given", where=name, expected=type)
-            elif ArrayType.of(held[name]) != type:
+    def _check(self, names: Collection[str], read: Read) -> None:
+        for name in frozenset[str]().union(*self._sources) & frozenset(names):
+            try:
+                type = ArrayType.of(read(name))
+            except KeyError as error:
+                raise ArgumentError("a weight was never given", where=name, expected=self.types[name]) from error
+            if type != self.types[name]:
                 raise ArgumentError(
                     "a weight has another type than the program was built for",
                     where=name,
-                    got=ArrayType.of(held[name]),
-                    expected=type,
+                    got=type,
+                    expected=self.types[name],
                     remedy="build the program again",
                 )
 

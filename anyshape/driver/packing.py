@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from anyshape.codegen.tiles.shape import PANEL
 from anyshape.dialects.dhlo import ConstantStore, DhloOp, DotGeneral, Weight
@@ -73,11 +73,9 @@ def packable_weights(func: FuncOp, store: ConstantStore, options: Options) -> fr
 def _note_form(fusion: FusionOp, dot: DotGeneral, forms: dict[str, set[str]]) -> None:
     """Note the strides in which a product reads a weight, which each are a packed form of their own."""
     root = layout_of(dot.operands[1]).root
-    arguments = list(fusion.block.args)
-    if root in arguments:
-        weight = fusion.inputs[arguments.index(root)].owner
-        if isinstance(weight, Weight):
-            forms.setdefault(weight.attribute("name"), set()).add(str(matrices_of(dot).rhs))
+    weight = fusion.inputs[root.index].owner if isinstance(root, BlockArgument) else None
+    if isinstance(weight, Weight):
+        forms.setdefault(weight.attribute("name"), set()).add(str(matrices_of(dot).rhs))
 
 
 def _is_derived(name: str, store: ConstantStore) -> bool:

@@ -35,11 +35,12 @@ class GraphReport:
 
     Attributes:
         name: PyTorch's number of the compilation, as in its own logs.
-        location: the first line of the user's program in the graph, where PyTorch recorded one.
+        location: the first line of the user's program in the graph; where PyTorch recorded none, the line that called it.
         parts: compiled parts; 1 where nothing stays with PyTorch, 0 where everything does.
+        shared: how many of them run on the program of a graph that came before.
         ops_left: ops that stay with PyTorch.
-        kernels: distinct kernels of each part, summed.
-        launches: kernel launches of one call.
+        kernels: distinct kernels that were compiled for it: for each part, summed.
+        launches: launches of these in one call.
         symbols: size symbols, each with the argument and axis that binds it.
         guards: conditions on sizes that are checked at each call, besides those that PyTorch checks.
         capture_seconds: what AOTAutograd took to make the graph functional, seconds.
@@ -49,6 +50,7 @@ class GraphReport:
     name: str
     location: str | None = None
     parts: int = 0
+    shared: int = 0
     ops_left: int = 0
     kernels: int = 0
     launches: int = 0
@@ -126,7 +128,8 @@ class ProcessReport:
             sizes = [f"{symbol}: {axis}" for symbol, axis in graph.symbols.items()]
             table.add_row(
                 Text(graph.name if graph.location is None else f"{graph.name}  {graph.location}"),
-                *map(str, (graph.parts, graph.ops_left, graph.kernels, graph.launches)),
+                f"{graph.parts} ({graph.shared} shared)" if graph.shared else str(graph.parts),
+                *map(str, (graph.ops_left, graph.kernels, graph.launches)),
                 Text("\n".join([*sizes, *(f"guard: {guard}" for guard in graph.guards)])),
                 *(f"{seconds:.2f}" for seconds in (graph.capture_seconds, graph.compile_seconds)),
             )

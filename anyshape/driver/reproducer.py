@@ -1,7 +1,8 @@
 """A folder for each graph that could not be compiled because of a mistake of ours, and its replay.
 
     crash.json      the options, the versions, the line of the user's program, the error; the types of the weights
-    graph.mlir      the `dhlo` graph as it was handed to the compiler
+    graph.mlir      the `dhlo` graph as it was handed to the compiler; or, where making that failed:
+    graph.json      PyTorch's graph
     fx.txt          PyTorch's graph, for people
     traceback.txt   where it failed
 
@@ -16,11 +17,11 @@ import shutil
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
+from importlib import import_module, metadata
 from io import StringIO
 from pathlib import Path
 from shlex import quote
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -40,6 +41,8 @@ from anyshape.driver.private_folder import PrivateFolder
 from anyshape.support.errors import ArtifactError
 from anyshape.support.options import Options
 from anyshape.support.trace import Trace
+
+Json: TypeAlias = Any
 
 FOLDERS = 32
 """Folders that are kept; the oldest go first."""
@@ -99,8 +102,14 @@ class Crash:
         return store
 
 
-def write_crash(options: Options, error: BaseException, crash: Crash, module: ModuleOp, fx_text: str) -> Path | None:
+def write_crash(
+    options: Options, error: BaseException, crash: Crash, graph: ModuleOp | Json, fx_text: str
+) -> Path | None:
     """Write the folder, in `crashes` under the folder of dumps or of the cache.
+
+    Args:
+        graph: the `dhlo` graph, or PyTorch's as `record_graph` gives it.
+        fx_text: PyTorch's graph.
 
     Returns:
         The folder; None where there is no place for it.
@@ -108,7 +117,7 @@ def write_crash(options: Options, error: BaseException, crash: Crash, module: Mo
     base = options.dump or options.cache
     if base is None:
         return None
-    text = _text_of(module)
+    kind, text = ("mlir", _text_of(graph)) if isinstance(graph, ModuleOp) else ("json", json.dumps(graph, indent=1))
     name = hashlib.sha256(f"{crash.error.splitlines()[0]}\n{text}".encode()).hexdigest()[:16]
     place = base / _PLACE
     folder = PrivateFolder(place / name)
@@ -116,7 +125,7 @@ def write_crash(options: Options, error: BaseException, crash: Crash, module: Mo
         for each in (base, place):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make_room(place)
-        folder.write("graph.mlir", text.encode())
+        folder.write(f"graph.{kind}", text.encode())
         folder.write("fx.txt", fx_text.encode())
         folder.write("traceback.txt", "".join(traceback.format_exception(error)).encode())
         folder.write("crash.json", json.dumps({"format": _FORMAT, **asdict(crash)}, indent=1).encode())
@@ -130,7 +139,7 @@ def replay_command(folder: Path) -> str:
     return f"anyshape replay {quote(str(folder))}"
 
 
-def read_crash(folder: Path) -> tuple[Crash, ModuleOp]:
+def read_crash(folder: Path) -> tuple[Crash, ModuleOp | Json]:
     """What `write_crash` wrote.
 
     Raises:
@@ -139,14 +148,16 @@ def read_crash(folder: Path) -> tuple[Crash, ModuleOp]:
     files = PrivateFolder(folder)
     try:
         files.check()
-        head, text = files.read("crash.json"), files.read("graph.mlir")
-        if head is None or text is None:
-            raise ValueError("crash.json or graph.mlir is missing")
+        head, text, record = map(files.read, ("crash.json", "graph.mlir", "graph.json"))
+        if head is None or (text is None and record is None):
+            raise ValueError("crash.json or the graph is missing")
         crash = _decode(json.loads(head))
+        if text is None:
+            return crash, json.loads(record or b"")
         module = Parser(new_context(), text.decode(), str(folder / "graph.mlir")).parse_module()
         module.verify()
         verify_graph(module)
-    except (OSError, ValueError, KeyError, TypeError, ParseError, DiagnosticException) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, ParseError, DiagnosticException) as error:
         raise ArtifactError(
             "this is no folder with a failure to replay", where=folder, got=str(error).strip() or type(error).__name__,
             expected="a folder that a failed compilation wrote, private to its owner",
@@ -154,11 +165,14 @@ def read_crash(folder: Path) -> tuple[Crash, ModuleOp]:
     return crash, module
 
 
-def replay(crash: Crash, module: ModuleOp, log: Sequence[str] = (), dump: Path | None = None) -> None:
-    """Compile the graph again, for this machine, and load it; what fails is raised as it is."""
+def replay(crash: Crash, graph: ModuleOp | Json, log: Sequence[str] = (), dump: Path | None = None) -> None:
+    """Compile the graph again, for this machine, and load it; or lower it again. What fails is raised as it is."""
+    if not isinstance(graph, ModuleOp):
+        import_module("anyshape.frontends.torch.dynamo.record").lower_again(graph)
+        return
     options = Options(verify=True, log=tuple(log), dump=dump).updated(crash.options)
     machine, target = calibrated_machine(None), host_target()
-    built = compile_objects(module, crash.names, crash.store(), options, Trace.from_options(options), machine, target)
+    built = compile_objects(graph, crash.names, crash.store(), options, Trace.from_options(options), machine, target)
     if not crash.live:
         load_program(built, options.threads or 0)
 
@@ -168,14 +182,21 @@ def _decode(head: Any) -> Crash:
     if values.pop("format") != _FORMAT:
         raise ValueError("it was written by another version")
     options = {name: values["options"][name] for name in _REPLAYED}
+    Options().updated(options)
     weights = {
-        str(name): (str(dtype), tuple(int(size) for size in shape))
+        str(name): (BY_NAME[dtype].name, tuple(map(_decode_size, shape)))
         for name, (dtype, shape) in values["weights"].items()
     }
     return Crash(
         str(values["error"]), values["location"], options, tuple(map(str, values["names"])), weights,
         tuple(map(str, values["live"])), values["versions"],
     )  # fmt: skip
+
+
+def _decode_size(size: Any) -> int:
+    if not isinstance(size, int) or size < 0:
+        raise ValueError(f"a weight cannot have the size {size!r}")
+    return size
 
 
 def _text_of(module: ModuleOp) -> str:

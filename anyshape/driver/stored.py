@@ -16,6 +16,7 @@ from anyshape.dialects.host import ProgramOp
 from anyshape.dialects.tile import KernelOp
 from anyshape.driver.cache import Cache, Entry, key_of
 from anyshape.driver.constants import ConstantTable
+from anyshape.driver.recording import is_recording
 from anyshape.host import ConstantEntry
 from anyshape.kernels import PackedOperand
 from anyshape.support.machine import Machine
@@ -69,7 +70,8 @@ class StoredProgram:
 
     def get(self, store: ConstantStore, trace: Trace) -> tuple[BuiltObjects, Any] | None:
         """The program over the weights in `store`, to which the folded ones are added, and what was kept beside it."""
-        entry = self._cache.get(self._key) if self._cache else None
+        # What is recorded is how a program was compiled.
+        entry = self._cache.get(self._key) if self._cache and not is_recording() else None
         if entry is None:
             return None
         for name in STAGE_LOGS:

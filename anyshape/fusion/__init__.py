@@ -1,7 +1,8 @@
 """Graph → groups: which ops become one kernel, and why every other edge was not fused."""
 
 from anyshape.fusion.decide import Decision, Group, decide_fusion
+from anyshape.fusion.groups import Edge
 from anyshape.fusion.outline import outline_groups
 from anyshape.fusion.results import copy_shared_results, viewed
 
-__all__ = ["Decision", "Group", "copy_shared_results", "decide_fusion", "outline_groups", "viewed"]
+__all__ = ["Decision", "Edge", "Group", "copy_shared_results", "decide_fusion", "outline_groups", "viewed"]

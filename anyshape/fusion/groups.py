@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
+from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.fusion.alignment import Route
 from anyshape.fusion.roles import Role, role_of
 from anyshape.fusion.space import Domain, Space
@@ -56,11 +57,12 @@ class Edge:
 
 @dataclass
 class Decision:
-    """The side table that fusion leaves: groups, and reasons for the edges between them."""
+    """The side table that fusion leaves: groups, reasons for the edges between them, and what groups were outlined as."""
 
     groups: list[Group] = field(default_factory=list[Group])
     homes: dict[Operation, list[Group]] = field(default_factory=dict[Operation, list[Group]])
     edges: list[Edge] = field(default_factory=list[Edge])
+    fusions: dict[Group, FusionOp] = field(default_factory=dict[Group, FusionOp])
 
     def homes_of(self, op: Operation) -> list[Group]:
         return self.homes.get(op, [])

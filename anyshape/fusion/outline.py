@@ -26,6 +26,7 @@ def outline_groups(func: FuncOp, decision: Decision) -> list[FusionOp]:
             Rewriter.insert_op(fusion, InsertPoint.before(last))
             replaced.update(zip(item.outputs, fusion.results, strict=True))
             fusions.append(fusion)
+            decision.fusions[item] = fusion
             continue
         item.operands = [replaced.get(value, value) for value in item.operands]
         if item is not last:

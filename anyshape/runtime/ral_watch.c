@@ -38,6 +38,7 @@ static int place_of(const ral_tensor_reader *reader, void *object, ral_place *pl
         span += (sizes[axis] - 1) * strides[axis];
         empty |= sizes[axis] == 0;
     }
+    if (data == NULL && !empty) return 0;
     const char *counter = *(const char *const *)reader->version(handle);
     uint32_t version = 0;
     if (counter != NULL) memcpy(&version, counter + reader->version_offset, sizeof version);

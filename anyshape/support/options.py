@@ -1,7 +1,8 @@
 """The choices a caller makes. This is the only module that reads environment variables."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -127,8 +128,12 @@ class Options:
             verify=_parse_truth("ANYSHAPE_VERIFY", variables.get("ANYSHAPE_VERIFY", "")),
             strict=_parse_truth("ANYSHAPE_STRICT", variables.get("ANYSHAPE_STRICT", "")),
             cache=_cache_directory(variables),
-            pack_weights=_parse_truth("ANYSHAPE_PACK_WEIGHTS", variables.get("ANYSHAPE_PACK_WEIGHTS", ""), default=True),
-            pack_budget_bytes=_parse_bytes("ANYSHAPE_PACK_BUDGET_BYTES", variables.get("ANYSHAPE_PACK_BUDGET_BYTES", "")),
+            pack_weights=_parse_truth(
+                "ANYSHAPE_PACK_WEIGHTS", variables.get("ANYSHAPE_PACK_WEIGHTS", ""), default=True
+            ),
+            pack_budget_bytes=_parse_bytes(
+                "ANYSHAPE_PACK_BUDGET_BYTES", variables.get("ANYSHAPE_PACK_BUDGET_BYTES", "")
+            ),
         )
 
 
@@ -236,3 +241,18 @@ def _cache_directory(variables: Mapping[str, str]) -> Path | None:
         return Path(base) / "anyshape"
     home = variables.get("HOME", "") or variables.get("USERPROFILE", "")
     return Path(home) / ".cache" / "anyshape" if home else None
+
+
+@contextmanager
+def changed_environment(changes: Mapping[str, str]) -> Generator[None]:
+    """Inside, `Options.from_environment` sees these variables, also where a user's function calls it."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

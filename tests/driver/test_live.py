@@ -188,7 +188,9 @@ def test_equal_recipes_are_one() -> None:
     FoldPass().apply(context, module)
     derived = {op.attribute("name") for op in module.walk() if isinstance(op, Weight)} - {name}
     assert len(derived) == 1
-    np.testing.assert_array_equal(store.value_of(derived.pop(), lambda _: np.arange(4.0, dtype=np.float32)), [0, 2, 4, 6])
+    np.testing.assert_array_equal(
+        store.value_of(derived.pop(), lambda _: np.arange(4.0, dtype=np.float32)), [0, 2, 4, 6]
+    )
 
 
 def test_wrong_arrays_are_refused(tmp_path: Path) -> None:

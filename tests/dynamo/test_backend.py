@@ -74,6 +74,28 @@ def test_views_of_inputs_share_their_memory() -> None:
         assert view.data_ptr() == x[1:].data_ptr()
 
 
+ALIASES: dict[str, Callable[[torch.Tensor], object]] = {
+    "pieces": lambda x: (*x.split([1, x.shape[0] - 1]), x + 1),
+    "the second half": lambda x: (x[x.shape[0] // 2 :], x.sum()),
+    "written": lambda x: x.add_(1)[x.shape[0] // 2 :],
+    "of a view": lambda x: x.T[1:].unbind(0)[-1],
+    "used too": lambda x: (x[x.shape[0] // 2 :], x[x.shape[0] // 2 :] * 2),
+    "several results": lambda x: (*x.chunk(2), *torch.topk(x, 2, -1), (x * 2).split([1, x.shape[0] - 1])[1]),
+}
+
+
+@pytest.mark.parametrize("kind", ALIASES)
+def test_results_that_share_memory_with_an_input(kind: str) -> None:
+    f = ALIASES[kind]
+    program = compiled(f)
+    for sizes in ((4, 3), (7, 5), (2, 2)):
+        check(program, f, torch.randn(sizes))
+    ours, eagers = torch.zeros(4, 3), torch.zeros(4, 3)
+    for x, function in ((ours, program), (eagers, f)):
+        pytree.tree_leaves(function(x))[0].add_(5)
+    assert torch.equal(ours, eagers)
+
+
 def test_ops_that_stay_with_pytorch() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         ordered = torch.sort((x * 2).softmax(-1), -1)[0]

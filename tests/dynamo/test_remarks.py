@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import anyshape
 from anyshape.driver import dynamo
 from anyshape.driver.dynamo import backend
+from anyshape.driver.instances import Instances
 from anyshape.driver.remarks import JOURNAL, GraphReport, Journal
 from anyshape.frontends.torch.builder import LOWERINGS
 from anyshape.passes.simplify import SimplifyPass
@@ -26,9 +28,10 @@ from anyshape.passes.simplify import SimplifyPass
 
 
 @pytest.fixture(autouse=True)
-def _anew() -> Iterator[None]:
+def _anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.compiler.reset()
     JOURNAL.clear()
+    monkeypatch.setattr(dynamo, "_INSTANCES", Instances())
     with torch.no_grad():
         yield
 
@@ -63,6 +66,8 @@ def test_ops_that_stay_with_pytorch_are_remarked_upon() -> None:
     torch.compiler.reset()
     compiled(sort_and_fft)(x)
     assert {remark.count for remark in anyshape.report().of_kind("op")} == {2}
+    again = anyshape.report().graphs[-1]
+    assert (again.parts, again.shared, again.kernels) == (2, 2, 0), "nothing was compiled again"
     text = str(anyshape.report())
     assert "aten.sort.default" in text and Path(__file__).name in text
 
@@ -101,12 +106,14 @@ def test_strict_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_strict_takes_what_is_compiled_whole() -> None:
-    def f(x: torch.Tensor) -> torch.Tensor:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         x += 1
-        return x.softmax(-1)
+        return x.softmax(-1), x[1:]
 
     x = torch.zeros(3, 4)
-    assert torch.equal(compiled(f, strict=True)(x), torch.full((3, 4), 0.25)) and torch.equal(x, torch.ones(3, 4))
+    result, view = compiled(f, strict=True)(x)
+    assert torch.equal(result, torch.full((3, 4), 0.25)) and torch.equal(x, torch.ones(3, 4))
+    assert view.data_ptr() == x[1:].data_ptr()
     assert not anyshape.report().remarks
 
 
@@ -135,6 +142,13 @@ def test_graphs_with_gradients_are_pytorchs() -> None:
     with torch.enable_grad(), pytest.raises(anyshape.UnsupportedOps, match="differentiated"):
         torch.compiler.reset()
         compiled(model, strict=True)(x)
+
+
+def test_a_graph_without_lines_of_the_user_is_told_by_its_call() -> None:
+    program = compiled(nn.ReLU())
+    program(torch.randn(3))
+    (graph,) = anyshape.report().graphs
+    assert graph.location == line_of(test_a_graph_without_lines_of_the_user_is_told_by_its_call, "program(torch")
 
 
 def test_dropout_while_training_without_gradients() -> None:
@@ -199,6 +213,34 @@ def test_inputs_that_overlap_at_the_first_call() -> None:
     x = torch.ones(4)
     assert program(x, torch.ones(4)).tolist() == [3, 3, 3, 3] and x.tolist() == [2, 2, 2, 2]
     assert anyshape.report().graphs[-1].parts == 1, "inputs apart are compiled anew"
+
+
+def with_constants(x: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[0] = 1
+    return x.index_put((torch.tensor([1]),), torch.tensor(2.0)) + torch.tensor([3.0, 4.0, 5.0])
+
+
+ODD: dict[str, Callable[[torch.Tensor], object]] = {
+    "constants": with_constants,
+    "sizes that depend on data": lambda x: ((x[x > 0] * 2).sum(), torch.nonzero(x > 0) + 1),
+    "numbers that depend on data": lambda x: torch.zeros((x > 0).sum().item() + 1) + x.sum(),
+    "control flow": lambda x: torch.cond(x.sum() > 0, lambda y: y * 2, lambda y: y - 1, (x.exp(),)),
+    "several results of an op": lambda x: (torch.topk(x * 2, 2, -1), (x + 1).split([1, x.shape[0] - 1]), None, 1.5),
+    "low precision": lambda x: x.to(torch.float8_e4m3fn).to(torch.float32) * 2,
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_programs_give_what_eager_gives(kind: str) -> None:
+    x = torch.linspace(-2, 3, 12).reshape(4, 3)
+    config = torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True)  # pyright: ignore
+    with config:
+        results, expected = compiled(ODD[kind])(x), ODD[kind](x)
+    for mine, eager in zip(pytree.tree_leaves(results), pytree.tree_leaves(expected), strict=True):
+        assert type(mine) is type(eager)
+        torch.testing.assert_close(mine, eager)
+    assert not anyshape.report().of_kind("compile")
 
 
 UNUSABLE: dict[str, Callable[[], torch.Tensor]] = {

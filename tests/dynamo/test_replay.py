@@ -18,10 +18,14 @@ from torch import nn
 
 import anyshape
 from anyshape.cli import main
-from anyshape.driver import reproducer
+from anyshape.driver import dynamo, reproducer
 from anyshape.driver.dynamo import backend
+from anyshape.driver.instances import Instances
 from anyshape.driver.remarks import JOURNAL
 from anyshape.driver.reproducer import read_crash
+from anyshape.frontends.torch.builder import LOWERINGS
+from anyshape.frontends.torch.dynamo.graph import GraphLowering
+from anyshape.frontends.torch.dynamo.record import lower_again, read_graph, record_graph
 from anyshape.passes.simplify import SimplifyPass
 
 # PyTorch is typed in part only.
@@ -41,9 +45,10 @@ main(sys.argv[1:])
 
 
 @pytest.fixture(autouse=True)
-def _anew() -> Iterator[None]:
+def _anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.compiler.reset()
     JOURNAL.clear()
+    monkeypatch.setattr(dynamo, "_INSTANCES", Instances())
     with torch.no_grad():
         yield
 
@@ -115,6 +120,74 @@ def test_strict_errors_name_the_command(tmp_path: Path, monkeypatch: pytest.Monk
         program(torch.randn(3))
 
 
+def lowering_that_breaks(*_args: object, **_kwargs: object) -> object:
+    raise KeyError("gone")
+
+
+def many_sizes(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    rows = torch.cat([x, y]).reshape(-1, x.shape[1] * 2)
+    chosen, _ = torch.sort(rows.softmax(-1), -1)
+    return torch.cumsum(chosen.mT.to(torch.float64), 0) * torch.zeros(rows.shape[0] * 2)[: x.shape[0]]
+
+
+@pytest.fixture
+def lowering_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setitem(LOWERINGS, "aten.cumsum.default", lowering_that_breaks)
+    x = torch.randn(4, 3)
+    program = torch.compile(many_sizes, backend=backend, dynamic=True, options={"dump": tmp_path})
+    torch.testing.assert_close(program(x, x), many_sizes(x, x))
+    (remark,) = [remark for remark in anyshape.report().of_kind("op") if "KeyError" in remark.reason]
+    assert remark.replay is not None
+    return Path(shlex.split(remark.replay)[-1])
+
+
+def test_a_lowering_is_replayed(lowering_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crash, graph = read_crash(lowering_folder)
+    assert crash.error.startswith("KeyError") and crash.location is not None and crash.location.startswith(__file__)
+    with pytest.raises(KeyError, match="gone"):
+        lower_again(graph)
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", str(lowering_folder)])
+    assert ended.value.code == 1
+    monkeypatch.undo()
+    lower_again(graph)
+
+
+def test_a_graph_survives_its_record(lowering_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read, written again and lowered, it is what it was: nodes, sizes, strides, source lines."""
+    monkeypatch.undo()
+    _, record = read_crash(lowering_folder)
+    again = read_graph(record)
+    assert record_graph(again) == record
+    assert len(record["hints"]) >= 2
+    lowering = GraphLowering(again, stand_ins=True)
+    lowering.run()
+    assert [op.name for op in lowering.left_ops.values()] == ["aten.sort.default"]
+    assert all(op.location and op.location.startswith(__file__) for op in lowering.left_ops.values())
+
+
+HOSTILE_NODES: dict[str, dict[str, Any]] = {
+    "a function of Python's": {"op": "call_function", "target": "os.system", "args": {"tuple": ["true"]}, "kwargs": {}},
+    "a hidden one": {"op": "call_function", "target": "aten.__class__.mro", "args": {"tuple": []}, "kwargs": {}},
+    "no op": {"op": "call_function", "target": "aten.nothing.default", "args": {"tuple": []}, "kwargs": {}},
+    "a method": {"op": "call_method", "target": "cpu", "args": {"tuple": []}, "kwargs": {}},
+    "a dtype": {"op": "output", "args": {"tuple": [{"dtype": "load"}]}},
+    "no node": {"op": "output", "args": {"tuple": [{"node": "x"}]}},
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE_NODES)
+def test_records_that_are_none(kind: str) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        read_graph({"hints": {}, "nodes": [{"name": "n", **HOSTILE_NODES[kind]}]})
+
+
+def edit(folder: Path, name: str, value: object) -> None:
+    """Change one field of a folder's head."""
+    head = json.loads((folder / "crash.json").read_text())
+    (folder / "crash.json").write_text(json.dumps({**head, name: value}))
+
+
 HOSTILE: dict[str, Callable[[Path], object]] = {
     "no folder": lambda folder: folder.rename(folder.with_name("elsewhere")),
     "not json": lambda folder: (folder / "crash.json").write_text("{"),
@@ -123,6 +196,9 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "no graph": lambda folder: (folder / "graph.mlir").unlink(),
     "not text": lambda folder: (folder / "graph.mlir").write_bytes(b"\xff\xfe"),
     "not a graph": lambda folder: (folder / "graph.mlir").write_text("func.func @main("),
+    "a size below 0": lambda folder: edit(folder, "weights", {"w": ["f32", [-1]]}),
+    "unknown dtype": lambda folder: edit(folder, "weights", {"w": ["f33", [1]]}),
+    "unknown option": lambda folder: edit(folder, "options", {"precision": "none"}),
     "open to others": lambda folder: folder.chmod(0o755),
 }
 

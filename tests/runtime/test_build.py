@@ -11,7 +11,7 @@ from anyshape.runtime.loader import include_directory, source_files
 STRICT = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{include_directory()}"]
 
 
-@pytest.mark.parametrize("source", source_files(), ids=lambda path: path.name)
+@pytest.mark.parametrize("source", sorted(include_directory().glob("*.c")), ids=lambda path: path.name)
 def test_no_warnings_in_strict_c11(gcc: str, source: Path, tmp_path: Path) -> None:
     subprocess.run([gcc, *STRICT, "-c", str(source), "-o", str(tmp_path / "object.o")], check=True)
 

@@ -17,6 +17,7 @@ PARENTS = {
     "MemoryLimit": MemoryError,
     "ArtifactError": Exception,
     "CodegenError": RuntimeError,
+    "CompileError": RuntimeError,
     "VerifyError": ValueError,
     "OptionError": ValueError,
     "ExportError": Exception,

@@ -14,7 +14,14 @@ import anyshape
 
 PACKAGE = Path(anyshape.__file__).parent
 HEAVY = ("xdsl", "mlir", "llvmlite", "numpy", "torch", "sympy", "rich", "typer")
-TORCH_ROOMS = ("anyshape.frontends.torch", "anyshape.runtime.torch_adaptor", "anyshape.cli.demo", "anyshape.cli.minilm")
+TORCH_ROOMS = (
+    "anyshape.frontends.torch",
+    "anyshape.runtime.torch_adaptor",
+    "anyshape.driver.dynamo",
+    "anyshape.driver.instances",
+    "anyshape.cli.demo",
+    "anyshape.cli.minilm",
+)
 
 
 def run_python(program: str) -> str:

@@ -23,6 +23,8 @@ def test_every_variable_sets_its_option() -> None:
         "ANYSHAPE_DUMP": "/tmp/dumps",
         "ANYSHAPE_CACHE": "/tmp/cache",
         "ANYSHAPE_VERIFY": "1",
+        "ANYSHAPE_PACK_WEIGHTS": "0",
+        "ANYSHAPE_PACK_BUDGET_BYTES": "1000",
         "ANYSHAPE_STRICT": "1",
     }
     assert set(environ) == set(VARIABLES)
@@ -33,6 +35,8 @@ def test_every_variable_sets_its_option() -> None:
         cache=Path("/tmp/cache"),
         verify=True,
         strict=True,
+        pack_weights=False,
+        pack_budget_bytes=1000,
     )
 
 
@@ -74,6 +78,9 @@ def test_cache_directory(environ: dict[str, str], cache: Path | None) -> None:
         ("ANYSHAPE_LOG", "fuson", LOG_NAMES["fusion"]),
         ("ANYSHAPE_LOG", "fusion,all", LOG_NAMES["asm"]),
         ("ANYSHAPE_VERIFY", "maybe", "true"),
+        ("ANYSHAPE_PACK_WEIGHTS", "some", "true"),
+        ("ANYSHAPE_PACK_BUDGET_BYTES", "1GB", "from 0 on"),
+        ("ANYSHAPE_PACK_BUDGET_BYTES", "-1", "from 0 on"),
     ],
 )
 def test_a_wrong_variable_names_itself_what_it_got_and_what_is_allowed(variable: str, value: str, allowed: str) -> None:
@@ -111,6 +118,9 @@ def test_a_misspelt_variable_is_an_error_and_test_settings_are_not() -> None:
         ("cache", "dir"),
         ("precision", "fast"),
         ("verify", 1),
+        ("pack_weights", 0),
+        ("pack_budget_bytes", -1),
+        ("pack_budget_bytes", 1.5),
     ],
 )
 def test_a_wrong_field_names_itself_and_what_it_got(field: str, value: Any) -> None:

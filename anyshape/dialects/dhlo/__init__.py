@@ -74,7 +74,7 @@ from anyshape.dialects.dhlo.unary import (
 )  # fmt: skip
 
 __all__ = [
-    "REQUIRED", "Abs", "Add", "And", "Arg", "ArgMax", "ArgMin", "Array", "Attention", "AttributeValue", "AxisGroup", "Binary",
+    "REQUIRED", "Abs", "Add", "And", "Arg", "ArgMax", "ArgMin", "Array", "ArrayType", "Attention", "AttributeValue", "AxisGroup", "Binary",
     "BroadcastInDim", "Ceil", "Chunk", "Clamp", "Compare", "Concatenate", "Constant", "ConstantStore", "Convert", "Cosine", "Dhlo",
     "DhloOp", "Divide",
     "DotGeneral", "Elementwise", "Environment", "Erf", "Exponential", "ExponentialMinusOne", "FloatUnary", "Floor", "FloorDivide",

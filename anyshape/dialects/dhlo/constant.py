@@ -126,7 +126,7 @@ class ConstantStore(Mapping[str, Array]):
     def sources_of(self, name: str) -> frozenset[str]:
         """The live arrays that an array is, or is computed from; none for a constant."""
         if name in self._recipes:
-            return frozenset().union(*map(self.sources_of, self._recipes[name].operands))
+            return frozenset[str]().union(*map(self.sources_of, self._recipes[name].operands))
         return frozenset({name} & self._live.keys())
 
     def value_of(self, name: str, read: Callable[[str], Array]) -> Array:

@@ -19,6 +19,7 @@ _FAMILIES = (
     "movement",
     "normalization",
     "reduction",
+    "scan",
     "selection",
     "unary",
 )

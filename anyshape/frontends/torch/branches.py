@@ -7,21 +7,23 @@ recorded here, and answered for sizes 0 and 1 by `probes`.
 
 from __future__ import annotations
 
-import inspect
+import re
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import sympy
 import torch
 from torch import nn
-from torch._subclasses import functional_tensor
 from torch.fx.experimental import sym_node, symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from anyshape.dialects.locations import Origin
+from anyshape.frontends.torch.origins import OP_OF_CALL, asking
 from anyshape.frontends.torch.replacing import replaced
 
 _TORCH = str(Path(torch.__file__).parent)
@@ -29,14 +31,13 @@ _LAYERS = str(Path(torch.__file__).parent / "nn")
 _CALLING = str(Path(nn.modules.module.__file__))
 """Calls of modules: on the stack of whatever is asked, the asker of nothing."""
 
-_OP_OF_CALL = {
-    (str(Path(inspect.getfile(torch.ops.aten.add.__class__))), "__call__"): "self",
-    (str(Path(functional_tensor.__file__)), "__torch_dispatch__"): "func",
-}
-"""The Python functions that call an op's C++ code, with their variables that hold the op."""
-
 _ASKING = frozenset((str(Path(symbolic_shapes.__file__)), str(Path(sym_node.__file__)), str(Path(torch.__file__))))
 """Files through which a question goes from whoever asks it to the environment."""
+
+_LAYOUT = re.compile(
+    r"contiguous|stride|dense|memory_format|channels_last|overlapping|_reshape_view_helper|physical_perm"
+)
+"""Functions of PyTorch that compare sizes in order to choose strides or a cheaper view, which is no business of values."""
 
 _STRIDE_OPS = frozenset(
     getattr(torch.ops.aten, name)
@@ -60,11 +61,13 @@ class Record:
         branches: the model's branches.
         examples: the example's size behind each symbol that was asked for.
         about_strides: identities of the guards that say which strides a view or a copy gets.
+        origins: who asked, by the identities of guards.
     """
 
     branches: list[Branch] = field(default_factory=list[Branch])
     examples: dict[str, int] = field(default_factory=dict[str, int])
     about_strides: set[int] = field(default_factory=set[int])
+    origins: dict[int, Origin] = field(default_factory=dict[int, Origin])
 
 
 @contextmanager
@@ -80,8 +83,12 @@ def record_branches(record: Record) -> Generator[None]:
                 record.examples[str(symbol)] = int(env.backed_var_to_val[symbol])
         known = len(env.guards)
         result = evaluate(env, expression, *args, **kwargs)
-        if len(env.guards) > known and _chooses_strides():
-            record.about_strides.update(map(id, env.guards[known:]))
+        new = env.guards[known:]
+        origin = asking() if new else None
+        if origin is not None:
+            record.origins.update(dict.fromkeys(map(id, new), origin))
+        if new and _is_about_strides():
+            record.about_strides.update(map(id, new))
         if getattr(expression, "is_Relational", False):
             location = _asking_line(env)
             if location is not None:
@@ -95,14 +102,30 @@ def record_branches(record: Record) -> Generator[None]:
         yield
 
 
-def _chooses_strides() -> bool:
-    """Whether C++ code asks, of an op that only chooses strides by it: the innermost Python frame is the call of that op."""
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_code.co_filename in _ASKING:
+def _asking_frames() -> Iterator[FrameType]:
+    """The Python frames from the innermost outside the files of a question outwards; called while one is recorded."""
+    frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code.co_filename != __file__:
         frame = frame.f_back
-    holder = _OP_OF_CALL.get((frame.f_code.co_filename, frame.f_code.co_name))
-    op = frame.f_locals.get(holder) if holder is not None else None
-    return getattr(op, "overloadpacket", None) in _STRIDE_OPS
+    while frame is not None and frame.f_code.co_filename in {__file__, *_ASKING}:
+        frame = frame.f_back
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_about_strides() -> bool:
+    """Whether a function that computes strides asks, or the C++ code of an op that only chooses strides by it."""
+    for depth, frame in enumerate(_asking_frames()):
+        code = frame.f_code
+        holder = OP_OF_CALL.get((code.co_filename, code.co_name))
+        if holder is not None:
+            return depth == 0 and getattr(frame.f_locals.get(holder), "overloadpacket", None) in _STRIDE_OPS
+        if in_model(code.co_filename):
+            return False
+        if _LAYOUT.search(code.co_name):
+            return True
+    return False
 
 
 def in_model(file: str) -> bool:

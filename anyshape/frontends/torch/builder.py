@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -19,9 +19,11 @@ from xdsl.rewriter import InsertPoint
 from anyshape.dialects.dhlo import BroadcastInDim, Constant, ConstantStore, Convert, Reshape, SizeOf, Weight
 from anyshape.dialects.dhlo.base import Array, AttributeValue, DhloOp
 from anyshape.dialects.dtypes import DType
+from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.frontends.torch.dtypes import dtype_of_torch
 from anyshape.frontends.torch.locations import location_of
+from anyshape.frontends.torch.origins import origin_of_node
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Facts, Relation, Size, SizeLike, broadcast_size
@@ -43,6 +45,7 @@ class GraphBuilder:
         facts: what is known of them; `require` adds to it.
         store: the arrays that `dhlo.weight` ops name.
         openings: (a, n) where a size a of an input is 1 or n.
+        origins: who asked for conditions on sizes, by their texts; `require` adds to it.
         node: the node being lowered.
     """
 
@@ -53,11 +56,13 @@ class GraphBuilder:
         facts: Facts,
         store: ConstantStore,
         openings: frozenset[tuple[Size, Size]] = frozenset(),
+        origins: Mapping[str, Origin] | None = None,
     ) -> None:
         self.names = names
         self.facts = facts
         self.store = store
         self.openings = openings
+        self.origins = dict(origins or {})
         self.node: fx.Node
         self._builder = Builder(InsertPoint.at_end(block))
         self._location: LocationAttr | None = None
@@ -177,6 +182,7 @@ class GraphBuilder:
             raise Unsupported(f"{what}: {relation} never holds")
         if proved is None:
             self.facts.assume(relation)
+            self.origins[str(relation)] = origin_of_node(self.node)
 
 
 def _value_or_example(argument: Any) -> Any:

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -17,10 +18,13 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from anyshape.dialects.dhlo import DhloOp
+from anyshape.dialects.locations import Origin
 from anyshape.frontends.torch.branches import Branch, Record, record_branches
 from anyshape.frontends.torch.examples import path_name
 from anyshape.frontends.torch.exports import Export, export_as_given, export_every_size
 from anyshape.frontends.torch.openings import Opening, broadcasts_open
+from anyshape.frontends.torch.replacing import replaced
+from anyshape.frontends.torch.reshaping import reshapes_free
 from anyshape.support.errors import ExportError
 
 DynamicShapes: TypeAlias = Literal["all"] | Mapping[str, Any] | Sequence[Any] | None
@@ -48,6 +52,7 @@ class Capture:
         branches: conditions on sizes that the model's own Python code asked for, with the answers it was given.
         openings: input axes that are 1 or another size.
         about_strides: identities of the environment's guards that say which strides a view or a copy gets.
+        origins: who asked for guards, by their identities.
         seconds: wall time of export and decomposition.
     """
 
@@ -57,6 +62,7 @@ class Capture:
     branches: tuple[Branch, ...]
     openings: tuple[Opening, ...]
     about_strides: frozenset[int]
+    origins: Mapping[int, Origin]
     seconds: float
 
 
@@ -73,20 +79,28 @@ def capture(
             export = export_as_given(module, args, kwargs, dynamic_shapes)
     except Exception as error:
         raise _export_error(error, _small_axes(leaves, structure)) from error
-    program, about_strides = _decomposed(export)
+    program, decomposing = _decomposed(export)
     seconds = time.perf_counter() - begin
     branches = tuple(export.record.branches)
-    return Capture(program, export.examples, structure, branches, export.openings, about_strides, seconds)
+    about_strides = frozenset(export.record.about_strides | decomposing.about_strides)
+    origins = {**decomposing.origins, **export.record.origins}
+    return Capture(program, export.examples, structure, branches, export.openings, about_strides, origins, seconds)
 
 
-def _decomposed(export: Export) -> tuple[ExportedProgram, frozenset[int]]:
-    """The graph in the ops that have lowerings, and the guards of both traces that are about strides."""
+def _decomposed(export: Export) -> tuple[ExportedProgram, Record]:
+    """The graph in the ops that have lowerings, and what was seen meanwhile."""
     stand_ins = {opening.stand_in for opening in export.openings}
     record = Record()
-    with warnings.catch_warnings(), record_branches(record), broadcasts_open(stand_ins, {}):
+    with (
+        warnings.catch_warnings(),
+        record_branches(record),
+        broadcasts_open(stand_ins, {}),
+        reshapes_free(),
+        replaced(ExportedProgram, "module", partialmethod(ExportedProgram.module, check_guards=False)),
+    ):  # the check would ask for all conditions of the first trace again, those about strides too
         warnings.simplefilter("ignore")
         program = export.program.run_decompositions(decompositions())
-    return program, frozenset(export.record.about_strides | record.about_strides)
+    return program, record
 
 
 def decompositions() -> dict[Any, Any]:

@@ -28,6 +28,7 @@ from anyshape.frontends.torch.examples import (
 )
 from anyshape.frontends.torch.narrowing import Traced
 from anyshape.frontends.torch.openings import Opening, broadcasts_open
+from anyshape.frontends.torch.reshaping import reshapes_free
 
 _SYMBOL = re.compile(r"\bs\d+\b")
 
@@ -208,7 +209,7 @@ def _export_dynamic(
 def _export(
     module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
 ) -> ExportedProgram:
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.no_grad(), warnings.catch_warnings(), reshapes_free():
         warnings.simplefilter("ignore")
         return torch.export.export(module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False)
 

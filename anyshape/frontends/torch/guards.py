@@ -5,24 +5,27 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from traceback import FrameSummary
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import sympy
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy import functions as symbolic
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from anyshape.dialects.locations import Origin
 from anyshape.frontends.torch.branches import in_model
+from anyshape.frontends.torch.origins import CALLER, origin_of_guard
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.symbolic import Facts, Relation
 
-_LAYOUT = re.compile(r"contiguous|stride|dense|memory_format|channels_last|overlapping|_reshape_view_helper")
-"""Functions of PyTorch that compare sizes in order to choose strides or a cheaper view, which is no business of values."""
+Condition: TypeAlias = tuple[Relation, Origin]
+"""What must hold of sizes, and who asked for it."""
 
 _SPECIALISED_LOWER_BOUND = 2
 """Every symbol starts with this lower bound, because export assumes sizes of at least 2; by itself it says nothing."""
@@ -64,12 +67,16 @@ def constant_sizes(environment: ShapeEnv | None) -> dict[sympy.Basic, sympy.Inte
 
 
 def guard_relations(
-    environment: ShapeEnv | None, names: SizeNames, about_strides: Collection[int]
-) -> Iterator[Relation]:
-    """The conditions under which the graph is the model; `about_strides` identifies guards that are known to be about layout.
+    environment: ShapeEnv | None,
+    names: SizeNames,
+    about_strides: Collection[int],
+    origins: Mapping[int, Origin] = MappingProxyType({}),
+) -> Iterator[Condition]:
+    """The conditions under which the graph is the model; `about_strides` identifies guards that are known to be about layout,
+    `origins` says of guards, by their identities, who asked for them.
 
     Of what PyTorch's own code asked, equalities count always, and bounds unless they are about layout. An inequality there only
-    means that no special case applied: the general one holds for the special sizes too.
+    means that no special case applied: the general one holds for the special sizes too. So does an equality of strides that is a bound.
     """
     if environment is None:
         return
@@ -83,16 +90,23 @@ def guard_relations(
             continue
         frame = guard.sloc.framework_loc
         asked_by_model = isinstance(frame, FrameSummary) and in_model(frame.filename)
-        if not asked_by_model and not isinstance(expression, sympy.Eq):
-            about_layout = isinstance(frame, FrameSummary) and _LAYOUT.search(frame.name)
-            if about_layout or id(guard) in about_strides or isinstance(expression, sympy.Ne):
-                continue
+        is_bound = not isinstance(expression, sympy.Eq) or _is_bound_by_one(expression)
+        if not asked_by_model and is_bound and (id(guard) in about_strides or isinstance(expression, sympy.Ne)):
+            continue
         relation = names.relation(expression)
         if relation is not None:
-            yield relation
+            yield relation, origin_of_guard(guard, origins)
 
 
-def range_relations(program: ExportedProgram, names: SizeNames) -> Iterator[Relation]:
+def _is_bound_by_one(expression: Any) -> bool:
+    """c·max(1, e) == c·e, which row-major strides ask: that e is not 0."""
+    difference = expression.lhs - expression.rhs
+    greatest = difference.atoms(symbolic.Max, sympy.Max)
+    unbound = {each: each.func(*(part for part in each.args if part != 1)) for each in greatest}
+    return bool(greatest) and sympy.expand(difference.xreplace(unbound)) == 0
+
+
+def range_relations(program: ExportedProgram, names: SizeNames) -> Iterator[Condition]:
     """Bounds of symbols that export kept apart from guards."""
     for symbol, bounds in program.range_constraints.items():
         if not symbol_is_type(symbol, SymT.SIZE):
@@ -101,13 +115,16 @@ def range_relations(program: ExportedProgram, names: SizeNames) -> Iterator[Rela
         if not size.symbols:
             continue
         if bounds.lower.is_Integer and int(bounds.lower) > _SPECIALISED_LOWER_BOUND:
-            yield size.ge(int(bounds.lower))
+            yield size.ge(int(bounds.lower)), Origin(CALLER)
         if bounds.upper.is_Integer:
-            yield size.le(int(bounds.upper))
+            yield size.le(int(bounds.upper)), Origin(CALLER)
 
 
-def assume_all(facts: Facts, relations: Iterable[Relation]) -> None:
-    """Add what is not known yet."""
-    for relation in relations:
+def assume_all(facts: Facts, conditions: Iterable[Condition]) -> dict[str, Origin]:
+    """Add what is not known yet; returns who asked for it, by the texts of the relations."""
+    added: dict[str, Origin] = {}
+    for relation, origin in conditions:
         if facts.prove(relation) is not True:
             facts.assume(relation)
+            added[str(relation)] = origin
+    return added

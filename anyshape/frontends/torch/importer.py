@@ -22,11 +22,13 @@ from torch.export.graph_signature import (
 from torch.export.graph_signature import (
     InputSpec as TorchInputSpec,
 )
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 from xdsl.ir import Block, SSAValue
 
 from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.dtypes import DType
+from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import tensor
 from anyshape.frontends.torch.builder import GraphBuilder
 from anyshape.frontends.torch.calls import example_misfit
@@ -43,6 +45,7 @@ from anyshape.frontends.torch.guards import (
 )
 from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
 from anyshape.frontends.torch.openings import one_or
+from anyshape.frontends.torch.origins import origins_of_axes
 from anyshape.frontends.torch.probes import branch_relations
 from anyshape.frontends.torch.program import (
     CallAdaptor,
@@ -156,6 +159,7 @@ class CapturedModule:
         inputs: the tensor arguments of `@main`.
         store: the parameters, buffers and constants that the graph uses; they share the module's memory.
         capture_seconds: wall time that PyTorch took to hand over the graph.
+        origins: who asked for conditions on sizes, by their texts, and for axes that are not free, by `args[0], axis 1`.
 
     Raises:
         ExportError: the graph holds under a condition that cannot be checked at a call.
@@ -183,13 +187,14 @@ class CapturedModule:
         symbols = (name for spec in self.inputs for size in spec.sizes for name in sorted(size.symbols))
         for symbol in dict.fromkeys(symbols):
             facts.declare(symbol, lo=0)
+        self.origins = origins = self._origins_of_axes(program, environment)
         try:
             openings = [opening.sizes(names) for opening in captured.openings]
-            assume_all(facts, (one_or(*opening) for opening in openings))
-            assume_all(facts, guard_relations(environment, names, captured.about_strides))
+            origins |= assume_all(facts, ((one_or(*each.sizes(names)), each.origin) for each in captured.openings))
+            origins |= assume_all(facts, guard_relations(environment, names, captured.about_strides, captured.origins))
             if ranges_are_given:
-                assume_all(facts, range_relations(program, names))
-            assume_all(facts, branch_relations(module, captured, self.inputs, names, facts))
+                origins |= assume_all(facts, range_relations(program, names))
+            origins |= assume_all(facts, branch_relations(module, captured, self.inputs, names, facts))
         except Unsupported as error:
             raise ExportError("the model holds only under a condition that cannot be checked", where=error) from error
         self.openings = frozenset(openings)
@@ -229,6 +234,11 @@ class CapturedModule:
                         preferred.setdefault(size.node.expr, name)
         return preferred
 
+    def _origins_of_axes(self, program: ExportedProgram, environment: ShapeEnv | None) -> dict[str, Origin]:
+        nodes = [node for _, node in _user_inputs(program)]
+        values = ((spec.name, nodes[spec.leaf].meta["val"]) for spec in self.inputs)
+        return origins_of_axes(environment, values, self.captured.origins)
+
     def _inputs(
         self, program: ExportedProgram, names: SizeNames
     ) -> tuple[tuple[InputSpec, ...], dict[int, object], tuple[str, ...]]:
@@ -257,7 +267,7 @@ class _Importer(NodeLowering):
     def run(self) -> ImportedProgram:
         source, program = self.source, self.source.captured.program
         block = Block(arg_types=[tensor(spec.dtype, spec.sizes) for spec in source.inputs])
-        builder = GraphBuilder(block, source.names, source.facts, source.store, source.openings)
+        builder = GraphBuilder(block, source.names, source.facts, source.store, source.openings, source.origins)
         self._bind_placeholders(program, builder, block)
         for node in program.graph.nodes:
             if node.op not in ("placeholder", "output"):
@@ -265,7 +275,7 @@ class _Importer(NodeLowering):
         results, outputs = self._outputs(program, builder, block)
         if self.unsupported:
             raise UnsupportedOps(self.unsupported)
-        module = module_of(block, results, source.facts)
+        module = module_of(block, results, source.facts, builder.origins)
         return ImportedProgram(module, source.store, source.adaptor(outputs), source.capture_seconds)
 
     def _bind_placeholders(self, program: ExportedProgram, builder: GraphBuilder, block: Block) -> None:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 import ml_dtypes
 import torch
@@ -64,6 +65,7 @@ class _Notes:
         self.watched = (WatchedLayout * self.count)()
         self._address = ctypes.addressof(self.watched)
         self._reader = tensor_reader().address
+        self._round = 0
         items = bytes(weight.element_size() if contents else 0 for weight in weights)
         if _note(self._reader, id(weights) + _ITEMS, self.count, items, self._address):
             raise ArgumentError("a weight has no memory that can be read", expected="plain tensors in CPU memory")
@@ -79,9 +81,11 @@ class _Notes:
             if index not in indices:
                 self.watched[index].bytes = 0
 
-    def is_current(self, weights: tuple[torch.Tensor, ...], round: int) -> bool:
+    def is_true_of(self, weights: tuple[torch.Tensor, ...]) -> bool:
+        """Whether weights are as they were, as far as this round's samples say; objects that are no tensors are not."""
+        self._round = (self._round + 1) % WATCH_ROUNDS
         return len(weights) == self.count and not _check(
-            self._reader, id(weights) + _ITEMS, self.count, self._address, round
+            self._reader, id(weights) + _ITEMS, self.count, self._address, self._round
         )
 
 
@@ -93,7 +97,11 @@ class _Bound(Generic[BindingT]):
         self.program = binding.program
         self.notes = notes
         self.storages = [StorageWeakRef(weight.untyped_storage()) for weight in weights]
+        self.key = notes.key
         self.invalid: set[int] = set()
+
+    def is_current(self, weights: tuple[torch.Tensor, ...]) -> bool:
+        return not self.invalid and self.notes.is_true_of(weights)
 
 
 class WeightWatch(Generic[BindingT]):
@@ -119,7 +127,8 @@ class WeightWatch(Generic[BindingT]):
         self._budget = budget
         self._sets: OrderedDict[tuple[int, ...], _Bound[BindingT]] = OrderedDict()
         self._last: _Bound[BindingT] | None = None
-        self._round = 0
+        # By the identity of their first weight, most sets are found without a look at the others; it proves nothing.
+        self._by_first: WeakValueDictionary[int, _Bound[BindingT]] = WeakValueDictionary()
         self._lock = Lock()
         with _ALL[0]:
             _ALL[1].add(self)
@@ -127,8 +136,8 @@ class WeightWatch(Generic[BindingT]):
     @property
     def copied_bytes(self) -> int:
         """Bytes of all forms that are kept, each once."""
-        forms = {id(form): form.nbytes for bound in self._sets.values() for form in bound.binding.forms if form is not None}
-        return sum(forms.values())
+        forms = (form for bound in self._sets.values() for form in bound.binding.forms if form is not None)
+        return sum({id(form): form.nbytes for form in forms}.values())
 
     def update(self, tensors: Sequence[torch.Tensor]) -> Program:
         """The program on these weights as they are now. They must live until its call returns.
@@ -137,10 +146,11 @@ class WeightWatch(Generic[BindingT]):
             ArgumentError: a weight is not in CPU memory, or its elements are not what its memory holds.
         """
         weights = tuple(tensors)
-        last, self._round = self._last, (self._round + 1) % WATCH_ROUNDS
-        if last is None or last.invalid or not last.notes.is_current(weights, self._round):
+        last = self._last
+        if last is None or not last.is_current(weights):
             with self._lock:
-                last = self._bind(weights)
+                last = self._last = self._bind(weights)
+                self._sets.move_to_end(last.key)
         return last.program
 
     def invalidate(self, storages: Collection[StorageWeakRef]) -> None:
@@ -151,16 +161,18 @@ class WeightWatch(Generic[BindingT]):
 
     def _bind(self, weights: tuple[torch.Tensor, ...]) -> _Bound[BindingT]:
         """The set of these weights, made or brought up to date."""
+        first = id(weights[0]) if weights else 0
+        near = self._by_first.get(first)
+        if near is not None and near.key in self._sets and near.is_current(weights):
+            return near
         self._check(weights)
-        key = _Notes(weights, contents=False).key
-        found = self._sets.get(key)
-        if found is None or found.invalid or not found.notes.is_current(weights, self._round):
-            found = self._sets[key] = self._brought_up_to_date(weights, found or self._last)
-            self._sets.move_to_end(key)
+        found = self._sets.get(_Notes(weights, contents=False).key)
+        if found is None or not found.is_current(weights):
+            found = self._brought_up_to_date(weights, found or self._last)
+            self._sets[found.key] = found
+            self._sets.move_to_end(found.key)
             self._forget()
-        else:
-            self._sets.move_to_end(key)
-        self._last = found
+        self._by_first[first] = found
         return found
 
     def _check(self, weights: tuple[torch.Tensor, ...]) -> None:
@@ -188,18 +200,18 @@ class WeightWatch(Generic[BindingT]):
         moved = [i for i in everything if like is None or _has_moved(i, notes, like)]
         written = [i for i in everything if like is not None and i not in moved and _is_written(i, notes, like)]
         names = {self._names[i] for i in moved}
-        binding = like.binding if like is not None and not moved else self._live.bind(read, like and like.binding, names)
+        old = None if like is None else like.binding
+        binding = self._live.bind(read, old, names) if old is None or moved else old
         binding.refresh({*names, *(self._names[i] for i in written)}, read)
         notes.keep_contents_of([i for i in everything if self._names[i] in binding.copied])
         return _Bound(binding, notes, weights)
 
     def _forget(self) -> None:
         """Drop sets whose weights are gone, and those used longest ago that there is no room for."""
-        for key in [key for key, bound in self._sets.items() if any(s.expired() for s in bound.storages)]:
+        gone = [key for key, bound in self._sets.items() if any(map(StorageWeakRef.expired, bound.storages))]
+        for key in gone:
             del self._sets[key]
-        while len(self._sets) > SETS or (
-            self._budget is not None and len(self._sets) > 1 and self.copied_bytes > self._budget
-        ):
+        while len(self._sets) > 1 and (len(self._sets) > SETS or self.copied_bytes > (self._budget or math.inf)):
             self._sets.popitem(last=False)
 
 

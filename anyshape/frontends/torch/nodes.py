@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo.base import function_type
 from anyshape.dialects.dhlo.graph import set_facts
+from anyshape.dialects.locations import Origin, location_of_origins
 from anyshape.frontends.torch.builder import GraphBuilder, Value
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.lowering import find_lowering
@@ -77,12 +78,13 @@ def output_source(value: Value, results: list[SSAValue], block: Block) -> Output
     return FromResult(results.index(value))
 
 
-def module_of(block: Block, results: Sequence[SSAValue], facts: Facts) -> ModuleOp:
-    """`@main` with this body, returning `results`; the block ends here."""
+def module_of(block: Block, results: Sequence[SSAValue], facts: Facts, origins: Mapping[str, Origin]) -> ModuleOp:
+    """`@main` with this body, returning `results`, located where its facts come from; the block ends here."""
     block.add_op(ReturnOp(*results))
     type = function_type([argument.type for argument in block.args], [value.type for value in results])
     function = FuncOp("main", type, Region(block))
     set_facts(function, facts)
+    function.location = location_of_origins(origins)
     return ModuleOp([function])
 
 

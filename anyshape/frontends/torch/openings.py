@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import sympy
@@ -20,6 +20,8 @@ from torch import _meta_registrations, _refs
 from torch._decomp import decomposition_table
 from torch._subclasses import fake_impls
 
+from anyshape.dialects.locations import Origin
+from anyshape.frontends.torch.origins import BROADCAST, asking
 from anyshape.frontends.torch.replacing import replaced, replaced_item
 from anyshape.frontends.torch.sizes import SizeNames, TorchSize
 from anyshape.symbolic import Relation, Size
@@ -34,6 +36,8 @@ class Opening:
     size: sympy.Basic
     target: sympy.Basic
     stand_in: int
+    origin: Origin = field(default=Origin(BROADCAST), compare=False)
+    """The op that broadcasts it first."""
 
     def sizes(self, names: SizeNames) -> tuple[Size, Size]:
         """`size` and `target` in the names of a program."""
@@ -91,7 +95,10 @@ def _opened(
             size, value = shape[-last], _value(shape[-last])
             if isinstance(size, torch.SymInt) and value in stand_ins and size.node.expr.is_Symbol:
                 assert value is not None
-                found[Opening(size.node.expr, sympy.sympify(_expression(target)), value)] = None
+                opening = Opening(
+                    size.node.expr, sympy.sympify(_expression(target)), value, asking() or Origin(BROADCAST)
+                )
+                found.setdefault(opening)
                 shape[-last] = 1
     return [None if before is None else shape for before, shape in zip(shapes, opened, strict=True)]
 

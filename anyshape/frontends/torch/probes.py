@@ -12,6 +12,8 @@ from torch.utils import _pytree as pytree
 
 from anyshape.frontends.torch.capture import Capture
 from anyshape.frontends.torch.examples import resized
+from anyshape.frontends.torch.guards import Condition
+from anyshape.frontends.torch.origins import CONDITION, origin_at
 from anyshape.frontends.torch.program import InputSpec
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.symbolic import Facts, Relation, Size, SizeError, bind_symbols
@@ -28,7 +30,7 @@ def branch_relations(
     inputs: Sequence[InputSpec],
     names: SizeNames,
     facts: Facts,
-) -> Iterator[Relation]:
+) -> Iterator[Condition]:
     """The conditions that the model's code asked for, that export answered without a guard, and that matter.
 
     A condition that is broken at size 0 or 1 matters unless module and graph agree there: many models ask such questions only
@@ -44,7 +46,7 @@ def branch_relations(
         for value in _breaking_values(relation, examples, inputs):
             leaves = resized_examples(examples, inputs, {**example_sizes(examples, inputs), **value})
             if not _agree(module, captured, leaves):
-                yield _exclude(relation, value)
+                yield _exclude(relation, value), origin_at(CONDITION, branch.location)
 
 
 def _breaking_values(relation: Relation, examples: Sequence[Any], inputs: Sequence[InputSpec]) -> list[dict[str, int]]:

@@ -67,7 +67,7 @@ def _version_offset(counter_of: ctypes._NamedFuncPointer) -> int:  # pyright: ig
     probe = torch.zeros(1)
     offsets = set(range(0, _COUNTER_BYTES, 4))
     for number in (0x12345, 0x6789A):
-        torch._C._autograd._unsafe_set_version_counter((probe,), (number,))  # pyright: ignore[reportAttributeAccessIssue]
+        torch._C._autograd._unsafe_set_version_counter((probe,), (number,))  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
         counter = ctypes.c_void_p.from_address(counter_of(id(probe) + _HANDLE)).value
         if counter is None:
             raise _unknown_build("a tensor without a version")

@@ -19,6 +19,7 @@ from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Relation, Size, size_max, size_min
 
 TorchSize: TypeAlias = int | torch.SymInt
+Remainder: TypeAlias = Callable[[Size, Size], Size]
 
 
 def _power(base: Size, exponent: Size) -> Size:
@@ -31,6 +32,11 @@ def _sum(*terms: Size) -> Size:
 
 def _product(*factors: Size) -> Size:
     return reduce(lambda total, factor: total * factor, factors)
+
+
+def _remainder_of_any(a: Size, b: Size) -> Size:
+    """a mod max(b, 1): where b may be 0, PyTorch has a case of its own that never asks, as for the `roll` of no elements."""
+    return a % b if b.is_constant else a % size_max(b, 1)
 
 
 def _identity(size: Size) -> Size:
@@ -53,11 +59,11 @@ _FUNCTIONS: Mapping[type[sympy.Basic], Callable[..., Size]] = {
     symbolic.TruncToInt: _identity,
     symbolic.ToFloat: _identity,
     symbolic.Identity: _identity,
-    symbolic.Mod: Size.__mod__,
-    symbolic.PythonMod: Size.__mod__,
-    sympy.Mod: Size.__mod__,
 }
-"""Functions of sizes with the same value in `Size`; sizes are not negative, so C's and Python's remainder agree."""
+"""Functions of sizes with the same value in `Size`."""
+
+_REMAINDERS = (symbolic.Mod, symbolic.PythonMod, sympy.Mod)
+"""Remainders; sizes are not negative, so C's and Python's agree."""
 
 _RELATIONS: Mapping[type[sympy.Basic], Callable[[Size, Size], Relation]] = {
     sympy.Eq: Size.eq,
@@ -94,7 +100,7 @@ class SizeNames:
         self._environment = environment
         self._names: dict[sympy.Symbol, str] = dict(preferred)
         self._taken = set(preferred.values())
-        self._known: dict[sympy.Basic, Size] = {}
+        self._known: dict[tuple[sympy.Basic, Remainder], Size] = {}
 
     def size(self, value: TorchSize) -> Size:
         """One size of a fake tensor, or a `SymInt` that was computed from sizes."""
@@ -108,7 +114,7 @@ class SizeNames:
 
     def expression(self, expression: sympy.Basic) -> Size:
         """A sympy expression over size symbols; Unsupported when it uses a function that sizes do not have, or data."""
-        return self._convert(self.replaced(expression))
+        return self._convert(self.replaced(expression), _remainder_of_any)
 
     def replaced(self, expression: sympy.Basic) -> sympy.Basic:
         """The expression in the symbols that remain when equal ones are one."""
@@ -121,16 +127,16 @@ class SizeNames:
         make = next((make for kind, make in _RELATIONS.items() if isinstance(guard, kind)), None)
         if make is None:
             return None
-        lhs, rhs = (self.expression(argument) for argument in guard.args)
+        lhs, rhs = (self._convert(self.replaced(argument), Size.__mod__) for argument in guard.args)
         return make(lhs, rhs) if lhs.symbols | rhs.symbols else None
 
-    def _convert(self, expression: sympy.Basic) -> Size:
-        known = self._known.get(expression)
+    def _convert(self, expression: sympy.Basic, remainder: Remainder) -> Size:
+        known = self._known.get((expression, remainder))
         if known is None:
-            known = self._known[expression] = self._convert_new(expression)
+            known = self._known[expression, remainder] = self._convert_new(expression, remainder)
         return known
 
-    def _convert_new(self, expression: sympy.Basic) -> Size:
+    def _convert_new(self, expression: sympy.Basic, remainder: Remainder) -> Size:
         if isinstance(expression, sympy.Symbol):
             if not symbol_is_type(expression, SymT.SIZE):
                 raise Unsupported("a size that depends on the data")
@@ -140,20 +146,22 @@ class SizeNames:
         if isinstance(expression, sympy.Float) and float(expression).is_integer():
             return Size.const(int(expression))
         if isinstance(expression, symbolic.CeilToInt | symbolic.FloorToInt | symbolic.TruncToInt):
-            quotient = self._rounded_quotient(expression)
+            quotient = self._rounded_quotient(expression, remainder)
             if quotient is not None:
                 return quotient
+        if isinstance(expression, _REMAINDERS):
+            return remainder(*(self._convert(argument, remainder) for argument in expression.args))
         for kind, make in _FUNCTIONS.items():
             if isinstance(expression, kind):
-                return make(*(self._convert(argument) for argument in expression.args))
+                return make(*(self._convert(argument, remainder) for argument in expression.args))
         raise Unsupported(f"the size {expression} uses {type(expression).__name__}, which size expressions do not have")
 
-    def _rounded_quotient(self, expression: sympy.Basic) -> Size | None:
+    def _rounded_quotient(self, expression: sympy.Basic, remainder: Remainder) -> Size | None:
         """floor(a / b), trunc(a / b) -> a floordiv b;  ceil(a / b) -> (a + b - 1) floordiv b, for a >= 0 and b > 0."""
         (inner,) = expression.args
         if not isinstance(inner, symbolic.IntTrueDiv):
             return None
-        a, b = (self._convert(argument) for argument in inner.args)
+        a, b = (self._convert(argument, remainder) for argument in inner.args)
         return (a + b - 1) // b if isinstance(expression, symbolic.CeilToInt) else a // b
 
     def _name(self, symbol: sympy.Symbol) -> str:

@@ -74,7 +74,6 @@ class Live:
         torch.testing.assert_close(self(*args, module=chosen), expected, rtol=1e-4, atol=1e-5)
 
 
-
 @pytest.fixture(scope="module")
 def compiled() -> Live:
     torch.manual_seed(0)
@@ -117,7 +116,9 @@ def test_a_replaced_parameter_shows(live: Live, name: str) -> None:
     owner.weight = None
     del kept
     gc.collect()
-    owner.weight = nn.Parameter(torch.randn([50, 32] if name in ("last", "table") else [32, 32] if name == "q" else [32]))
+    owner.weight = nn.Parameter(
+        torch.randn([50, 32] if name in ("last", "table") else [32, 32] if name == "q" else [32])
+    )
     live.check(TOKENS)
 
 
@@ -232,7 +233,9 @@ def test_one_graph_serves_several_modules_and_threads(live: Live) -> None:
     for thread in threads:
         thread.join()
     assert not failures
-    assert {id(each) for each in sets[-3:]} <= {id(each) for each in live.watch._sets.values()}, "no form was made again"
+    assert {id(each) for each in sets[-3:]} <= {id(each) for each in live.watch._sets.values()}, (
+        "no form was made again"
+    )
 
 
 def test_a_call_that_changes_nothing_makes_nothing(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,6 +267,22 @@ def test_what_is_packed_is_stated_and_limited() -> None:
     limited.check(TOKENS)
 
 
+def test_constants_are_limited_too() -> None:
+    module = nn.Sequential(nn.Linear(64, 128), nn.Linear(128, 64)).eval()
+    x = torch.randn(3, 64)
+    for options, packed in (
+        (Options(), 2),
+        (Options(pack_weights=False), 0),
+        (Options(pack_budget_bytes=64 * 128 * 4), 1),
+    ):
+        compiled = anyshape.compile(module, (x,), options=options)
+        torch.testing.assert_close(compiled(x), module(x).detach(), rtol=1e-4, atol=1e-5)
+        report = compiled.report()
+        assert report.packed_bytes == packed * 64 * 128 * 4
+        assert report.packed_bytes + report.copied_bytes == report.constant_bytes
+        assert f"{report.packed_bytes / 2**20:.1f} MiB packed" in str(report)
+
+
 def test_half_precision_weights() -> None:
     module = Attend().eval().to(torch.bfloat16)
     live = Live(module, TOKENS)
@@ -281,6 +300,8 @@ def test_weights_must_be_what_their_memory_holds(live: Live) -> None:
     with pytest.raises(ArgumentError, match="number of weights"):
         live.watch.update(weights[1:])
     for wrong in (weights[0].to("meta"), weights[0].detach().to_sparse(), None, 3.0):
-        with pytest.raises(ArgumentError, match="memory holds|no tensor"):
+        with pytest.raises(ArgumentError, match=r"memory holds|no tensor"):
             live.watch.update([wrong, *weights[1:]])
+    with pytest.raises(ArgumentError, match="another type"):
+        live.watch.update([weights[0].detach().double(), *weights[1:]])
     live.check(TOKENS)

@@ -16,7 +16,9 @@ from anyshape.frontends.torch.program import FromConstant, FromInput, FromResult
 from anyshape.support.errors import IndexOutOfRange
 from anyshape.symbolic import bind_symbols
 
-Run = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
+Run = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], list[torch.Tensor]]
+"""(tensors of the inputs, weights) -> results."""
+
 Failed = Callable[[Exception, Sequence[Any]], Any]
 
 
@@ -25,7 +27,7 @@ class GraphCall:
 
     Args:
         program: the graph.
-        run: runs it on the tensors of its inputs.
+        run: runs it on the tensors of its inputs and its weights.
         failed: gives the results in another way, after `run` raised an error; without it the error is raised.
 
     Raises:
@@ -36,6 +38,7 @@ class GraphCall:
         self._inputs = inputs = program.inputs
         self._positions = tuple(spec.position for spec in inputs if not spec.is_size)
         self._sizes = tuple((index, spec) for index, spec in enumerate(inputs) if spec.is_size)
+        self._weights = program.weights
         self._outputs = outputs = program.outputs
         self._is_single = program.is_single
         self._run = run
@@ -48,14 +51,14 @@ class GraphCall:
         for index, spec in self._sizes:
             tensors.insert(index, _of_length(args[spec.position] if spec.length is None else spec.length))
         try:
-            results = self._run(tensors)
+            results = self._run(tensors, [args[position] for position in self._weights])
+            values = results if self._in_order else list(self._values(tensors, results))
         except IndexOutOfRange as error:
             raise error.with_traceback(None) from None  # the user's program is at fault: our frames say nothing
         except Exception as error:
             if self._failed is None:
                 raise
             return self._failed(error, args)
-        values = results if self._in_order else list(self._values(tensors, results))
         return values[0] if self._is_single else tuple(values)
 
     def _values(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> Iterator[Any]:

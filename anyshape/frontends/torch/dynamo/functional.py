@@ -19,6 +19,7 @@ from torch.export.exported_program import (
 )
 
 from anyshape.frontends.torch.capture import decompositions
+from anyshape.frontends.torch.dynamo.inputs import mark_weights
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,11 @@ class FunctionalGraph:
     """What AOTAutograd hands to a compiler.
 
     Attributes:
-        graph: ATen ops; writes to inputs are `copy_` nodes at its end.
-        weights: positions of the inputs that are parameters and buffers of the model.
+        graph: ATen ops; writes to inputs are `copy_` nodes at its end, weights are marked.
         written: positions of the inputs that are written.
     """
 
     graph: fx.GraphModule
-    weights: frozenset[int]
     written: tuple[int, ...]
 
 
@@ -64,7 +63,8 @@ def compile_functional(
         written = tuple(index for index, info in enumerate(metadata.input_info) if info.mutates_data)
         if written and len(example_inputs) != len(inputs):
             raise InputsOverlap
-        functional = FunctionalGraph(gm, frozenset(metadata.static_input_indices), written)
+        mark_weights(gm.graph, set(metadata.static_input_indices).difference(written))
+        functional = FunctionalGraph(gm, written)
         return make_boxed_func(compiler(functional))
 
     def differentiated(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:

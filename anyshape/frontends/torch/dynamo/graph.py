@@ -10,26 +10,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
 from anyshape.dialects.dhlo import ConstantStore, Transpose
+from anyshape.dialects.dhlo.constant import ArrayType
 from anyshape.dialects.dtypes import U8, DType
+from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import tensor
 from anyshape.frontends.torch.builder import GraphBuilder
 from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
-from anyshape.frontends.torch.dynamo.inputs import is_write, unusable_among
+from anyshape.frontends.torch.dynamo.inputs import is_weight, is_write, unusable_among
 from anyshape.frontends.torch.dynamo.strides import Copied, Layout, Permuted, layout_of
+from anyshape.frontends.torch.dynamo.views import views_of_inputs
 from anyshape.frontends.torch.guards import assume_all, cancelled_equalities, constant_sizes, guard_relations
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
+from anyshape.frontends.torch.origins import origins_of_axes
 from anyshape.frontends.torch.program import FromConstant, FromInput, OutputSource
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.support.errors import DtypeError, UnsupportedOp, UnsupportedOps
-from anyshape.symbolic import Facts, Relation, Size
+from anyshape.symbolic import Facts, Size
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class GraphProgram:
         store: its constants.
         outputs: where each output of the fx graph comes from, and how it lies in memory.
         is_single: whether the fx graph returns its only output as it is, not in a tuple.
+        weights: positions of the arguments that are live arrays of the store, in its order.
     """
 
     module: ModuleOp
@@ -67,6 +74,7 @@ class GraphProgram:
     inputs: tuple[GraphInput, ...]
     outputs: tuple[tuple[OutputSource, Layout], ...]
     is_single: bool
+    weights: tuple[int, ...] = ()
 
 
 class GraphLowering(NodeLowering):
@@ -85,21 +93,24 @@ class GraphLowering(NodeLowering):
         self._graph_module = graph_module
         self._nodes = list(graph_module.graph.nodes)
         self._stand_ins = stand_ins
+        self._views = views_of_inputs(graph_module.graph) if stand_ins else set[fx.Node]()
         self.causes: list[fx.Node] = []
-        self.crashes: list[tuple[fx.Node, Exception]] = []
+        self.crashes: dict[fx.Node, Exception] = {}
         environment = shape_environment(node.meta.get("val") for node in self._nodes)
         equal, constants = cancelled_equalities(environment), constant_sizes(environment)
         self._names = SizeNames(environment, {}, equal, constants)
         self._environment = environment
         self._block = Block()
+        self._weights: dict[fx.Node, int] = {}
 
     def run(self) -> GraphProgram | None:
-        """The program; with `stand_ins`, None where a node cannot be lowered."""
+        """The program; with `stand_ins`, None where a node stays with PyTorch."""
         placeholders = [node for node in self._nodes if node.op == "placeholder"]
         inputs = tuple(self._inputs(placeholders))
-        facts = self._facts({name for spec in inputs for size in spec.sizes for name in size.symbols})
+        facts, origins = self._facts({name for spec in inputs for size in spec.sizes for name in size.symbols})
         store = ConstantStore()
-        builder = GraphBuilder(self._block, self._names, facts, store)
+        builder = GraphBuilder(self._block, self._names, facts, store, origins=origins)
+        self._bind_weights(builder)
         for node in self._nodes:
             if node.op == "get_attr":
                 self._bind_attribute(builder, node)
@@ -107,27 +118,33 @@ class GraphLowering(NodeLowering):
                 self.lower(builder, node)
         if self.unsupported and not self._stand_ins:
             raise UnsupportedOps(self.unsupported)
-        if self.unsupported:
+        if self.unsupported or self._views:
             return None
         results, outputs = self._outputs(builder, facts)
-        module = module_of(self._block, results, facts)
-        return GraphProgram(module, store, inputs, outputs, isinstance(self._nodes[-1].args[0], fx.Node))
+        module = module_of(self._block, results, facts, builder.origins)
+        is_single = isinstance(self._nodes[-1].args[0], fx.Node)
+        return GraphProgram(module, store, inputs, outputs, is_single, tuple(self._weights.values()))
 
     @property
     def left_out(self) -> list[fx.Node]:
         """The nodes that stay with PyTorch."""
-        return [*self.causes, *(node for node in self._nodes if node in self.failed and node not in self.causes)]
+        rest = (self.failed | self._views).difference(self.causes)
+        return [*self.causes, *(node for node in self._nodes if node in rest)]
 
     @property
-    def left_ops(self) -> list[UnsupportedOp]:
-        """Why ops stay with PyTorch; writes to inputs are no such ops."""
+    def left_ops(self) -> dict[fx.Node, UnsupportedOp]:
+        """Why ops stay with PyTorch; writes to inputs and views of them are no such ops."""
         ops = dict(zip(self.causes, self.unsupported, strict=True))
-        reason = "it takes a tensor that no program can have"
+        reason = "it uses a tensor or a size that only PyTorch has"
         for node in self.left_out:
-            ops.setdefault(node, UnsupportedOp(str(node.target), reason, source_line(node)))
-        return [op for node, op in ops.items() if not is_write(node) and node.target is not operator.getitem]
+            if node not in self._views and isinstance(node.meta.get("val"), torch.Tensor):
+                ops.setdefault(node, UnsupportedOp(str(node.target), reason, source_line(node)))
+        return {node: op for node, op in ops.items() if not is_write(node) and node.target is not operator.getitem}
 
     def lower(self, builder: GraphBuilder, node: fx.Node) -> None:
+        if node in self._views:
+            self._replace(node)
+            return
         reason = unusable_among(node.meta.get("val"))
         if reason is not None:
             self.fail(node, str(node.target), f"its result is {reason}")
@@ -135,18 +152,22 @@ class GraphLowering(NodeLowering):
         try:
             super().lower(builder, node)
         except Exception as error:  # a mistake of one lowering costs no other op
-            self.crashes.append((node, error))
+            self.crashes[node] = error
             self.fail(node, str(node.target), f"its lowering failed: {type(error).__name__}: {error}")
 
     def fail(self, node: fx.Node, name: str, reason: str) -> None:
         super().fail(node, name, reason)
         self.causes.append(node)
         if self._stand_ins:
-            try:
-                self.values[node] = self._stand_in(node.meta.get("val"))
-                self.failed.discard(node)
-            except (DtypeError, Unsupported):
-                return  # nothing can use it: its users cannot be lowered either
+            self._replace(node)
+
+    def _replace(self, node: fx.Node) -> None:
+        """Goes on as if the node were an input."""
+        try:
+            self.values[node] = self._stand_in(node.meta.get("val"))
+            self.failed.discard(node)
+        except (DtypeError, Unsupported):
+            self.failed.add(node)  # nothing can use it: its users cannot be lowered either
 
     def _stand_in(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -169,6 +190,9 @@ class GraphLowering(NodeLowering):
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor):
                 if not node.users:
+                    continue
+                if is_weight(node):
+                    self._weights[node] = position
                     continue
                 try:
                     spec = GraphInput(
@@ -202,17 +226,32 @@ class GraphLowering(NodeLowering):
     def _argument(self, spec: GraphInput) -> SSAValue:
         return self._block.insert_arg(tensor(spec.dtype, spec.sizes), len(self._block.args))
 
-    def _facts(self, bound: set[str]) -> Facts:
-        """What the guards say of sizes that the inputs bind: the others are none of this graph's."""
+    def _facts(self, bound: set[str]) -> tuple[Facts, dict[str, Origin]]:
+        """What the guards say of sizes that the inputs bind, and who asked for it: the others are none of this graph's."""
         facts = Facts()
         for symbol in sorted(bound):
             facts.declare(symbol, lo=0)
         try:
-            relations: list[Relation] = list(guard_relations(self._environment, self._names, ()))
+            conditions = list(guard_relations(self._environment, self._names, ()))
         except Unsupported:
-            relations = []  # a guard that sizes cannot say: Dynamo checks it before the graph is called
-        assume_all(facts, (relation for relation in relations if relation.symbols <= bound))
-        return facts
+            conditions = []  # a guard that sizes cannot say: Dynamo checks it before the graph is called
+        values = ((node.name, node.meta.get("val")) for node in self._nodes if node.op == "placeholder")
+        axes = ((name, value) for name, value in values if isinstance(value, torch.Tensor))
+        origins = origins_of_axes(self._environment, axes, {})
+        return facts, origins | assume_all(facts, (each for each in conditions if each[0].symbols <= bound))
+
+    def _bind_weights(self, builder: GraphBuilder) -> None:
+        """Parameters and buffers stay the user's: they are named by their order, not by what they hold."""
+        for number, node in enumerate(list(self._weights)):
+            value = node.meta["val"]
+            try:
+                dtype = dtype_of_torch(value.dtype)
+            except DtypeError as error:
+                self.fail(node, node.name, str(error))
+                continue
+            builder.begin(node)
+            name = builder.store.add_live(str(number), ArrayType(np.dtype(dtype.numpy), tuple(value.shape)))
+            self.values[node] = builder.stored_weight(name, dtype)
 
     def _bind_attribute(self, builder: GraphBuilder, node: fx.Node) -> None:
         value: Any = self._graph_module
@@ -223,7 +262,9 @@ class GraphLowering(NodeLowering):
             return
         builder.begin(node)
         try:
-            self.values[node] = builder.weight(array_of_tensor(value), dtype_of_torch(value.dtype))
+            with unset_fake_temporarily():  # AOTAutograd compiles in the mode in which tensors have no elements
+                array = array_of_tensor(value)
+            self.values[node] = builder.weight(array, dtype_of_torch(value.dtype))
         except DtypeError as error:
             self.fail(node, str(node.target), str(error))
 
@@ -239,6 +280,8 @@ class GraphLowering(NodeLowering):
                 outputs.append((FromConstant(node), None))
                 continue
             value = self.values[node]
+            if isinstance(value, list | tuple):
+                raise Unsupported(f"{node.name} is several values, and a result is one")
             layout: Layout = None
             if isinstance(value, SSAValue) and value not in self._block.args:
                 layout = layout_of(node.meta["val"], self._names, facts)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -50,6 +50,23 @@ def _requires_grad(node: fx.Node) -> bool:
     leaves = pytree.tree_leaves(node.meta["example_value"])
     # An input that is returned as it is keeps what it has; nothing has to be computed for it.
     return node.op != "placeholder" and any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
+
+
+_WEIGHT = "anyshape_weight"
+"""The mark in the metadata of a placeholder, which the placeholders of parts inherit."""
+
+
+def mark_weights(graph: fx.Graph, positions: Collection[int]) -> None:
+    """Note which inputs are parameters and buffers of the model that nothing writes meanwhile."""
+    for position, node in enumerate(graph.find_nodes(op="placeholder")):
+        value = node.meta.get("val")
+        if position in positions and isinstance(value, torch.Tensor) and not any(isinstance(n, torch.SymInt) for n in value.shape):
+            node.meta[_WEIGHT] = True
+
+
+def is_weight(node: fx.Node) -> bool:
+    """Whether an input was so marked."""
+    return _WEIGHT in node.meta
 
 
 def is_write(node: fx.Node) -> bool:

@@ -1,0 +1,152 @@
+"""Who asked for a condition on sizes: which op or Python condition, and which line of the user's program."""
+
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import inspect
+import re
+import sysconfig
+from collections.abc import Iterable, Mapping
+from functools import cache
+from glob import escape, glob
+from pathlib import Path
+from traceback import FrameSummary
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch._subclasses import functional_tensor
+from torch.fx import traceback as fx_traceback
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from anyshape.dialects.locations import Origin
+from anyshape.frontends.torch.locations import innermost, source_line
+
+CONDITION = "a condition in Python"
+BROADCAST = "a broadcast of an axis of size 1"
+CALLER = "the caller's `dynamic_shapes`"
+
+OP_OF_CALL: Mapping[tuple[str, str], str] = {
+    (str(Path(inspect.getfile(torch.ops.aten.add.__class__))), "__call__"): "self",
+    (str(Path(functional_tensor.__file__)), "__torch_dispatch__"): "func",
+}
+"""The Python functions that call an op's C++ code, with their variables that hold the op."""
+
+_TORCH = str(Path(torch.__file__).parent)
+_ASKED = tuple(str(Path(torch.__file__).parent / name) for name in ("__init__.py", "fx"))
+"""Files through which a question goes from whoever asks it."""
+_PACKAGE = str(Path(__file__).parents[2])
+_EXPORTING = frozenset(str(Path(__file__).with_name(name)) for name in ("capture.py", "exports.py"))
+"""Further out on the stack is whoever compiles the model."""
+_STANDARD, _SITE = (sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
+_FRAME_LINE = re.compile(r"# (?P<file>[^\n]+):(?P<line>\d+) in ")
+"""PyTorch's short form of a frame: `code  # file:line in function`."""
+
+
+def asking() -> Origin | None:
+    """Who asks now: the outermost op that the model has called, or a condition in the model's own code, with the model's line.
+
+    None where neither the stack nor the node that is being decomposed leads to the user's program.
+    """
+    asker: str | None = None
+    frame = inspect.currentframe()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file in _EXPORTING:
+            break
+        holder = OP_OF_CALL.get((file, frame.f_code.co_name))
+        if holder is not None:
+            asker = str(frame.f_locals.get(holder))
+        elif _is_users(file):
+            return Origin(asker or CONDITION, file, frame.f_lineno)
+        elif asker is None and file.startswith(_TORCH) and not file.startswith(_ASKED):
+            asker = f"PyTorch's {frame.f_code.co_name}"
+        frame = frame.f_back
+    found = innermost(fx_traceback.get_current_meta().get("stack_trace") or "")
+    return None if found is None else Origin(asker or CONDITION, *found)
+
+
+def _is_users(file: str) -> bool:
+    in_library = file.startswith(_STANDARD) and not file.startswith(_SITE)
+    return not in_library and not file.startswith((_TORCH, _PACKAGE, "<eval_with_key>"))
+
+
+def origin_of_node(node: fx.Node) -> Origin:
+    """The op of a node, and its source line."""
+    return origin_at(str(node.target), source_line(node))
+
+
+def origin_at(asker: str, place: str | None) -> Origin:
+    """`asker` at `file:line`."""
+    file, _, line = (place or "").rpartition(":")
+    return Origin(asker, file, int(line)) if file else Origin(asker)
+
+
+def origin_of_guard(guard: Any, known: Mapping[int, Origin]) -> Origin:
+    """Who asked for a guard: as was noted when it was made, else as far as PyTorch has noted it.
+
+    Args:
+        guard: one of a `ShapeEnv`.
+        known: origins of guards by their identities.
+    """
+    if id(guard) in known:
+        return known[id(guard)]
+    frame = guard.sloc.framework_loc
+    in_torch = isinstance(frame, FrameSummary) and frame.filename.startswith(_TORCH)
+    asker = f"PyTorch's {frame.name}" if in_torch and "_dynamo" not in frame.filename else CONDITION
+    found = _FRAME_LINE.search(guard.sloc.maybe_user_loc or "")
+    if found is not None:
+        return Origin(asker, _full_path(found["file"]), int(found["line"]))
+    if isinstance(frame, FrameSummary) and not in_torch:
+        return Origin(asker, frame.filename, frame.lineno)
+    return Origin(asker)
+
+
+@cache
+def _full_path(shortened: str) -> str:
+    """A file that PyTorch names without what its path shares with that of PyTorch, which is / and one letter more at least."""
+    own = Path(_TORCH)
+    for folder in (own, *own.parents):
+        if (folder / shortened).is_file():
+            return str(folder / shortened)
+    return next(iter(glob(f"/?{escape(shortened)}")), shortened)
+
+
+def origins_of_axes(
+    environment: ShapeEnv | None, inputs: Iterable[tuple[str, torch.Tensor]], known: Mapping[int, Origin]
+) -> dict[str, Origin]:
+    """Who made an axis of an input another size than a free one, by `args[0], axis 1`: the first equality that is about it.
+
+    Args:
+        environment: of the export.
+        inputs: name and fake tensor of each input.
+        known: origins of guards by their identities.
+    """
+    guards: Any = () if environment is None else environment.guards
+    equalities = [guard for guard in guards if isinstance(guard.expr, sympy.Eq)]
+    found: dict[str, Origin] = {}
+    for name, value in inputs:
+        for axis, size in enumerate(value.shape):
+            # `expr` has what the symbol became in its place.
+            symbol: Any = size.node._expr if isinstance(size, torch.SymInt) else None
+            about = [guard for guard in equalities if symbol in guard.expr.free_symbols]
+            if about:
+                fixing = [guard for guard in about if any(side.is_Integer for side in guard.expr.args)]
+                found[f"{name}, axis {axis}"] = origin_of_guard((fixing or about)[0], known)
+    return found
+
+
+__all__ = [
+    "BROADCAST",
+    "CALLER",
+    "CONDITION",
+    "OP_OF_CALL",
+    "asking",
+    "origin_at",
+    "origin_of_guard",
+    "origin_of_node",
+    "origins_of_axes",
+]
