@@ -91,8 +91,8 @@ def _model_of(returned: tuple[Any, ...], target: str) -> tuple[Any, Any, Mapping
             "the function returns no model with its arguments", where=target,
             got=f"a tuple of {', '.join(type(each).__name__ for each in returned) or 'nothing'}", expected=_HOW,
         )  # fmt: skip
-    module, args, kwargs = (*returned, {})[:3]
-    return module, args, kwargs
+    kwargs: Any = returned[2] if len(returned) == 3 else {}
+    return returned[0], returned[1], kwargs
 
 
 def _call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -124,9 +124,13 @@ def lowering_that_breaks(*_args: object, **_kwargs: object) -> object:
     raise KeyError("gone")
 
 
+WEIGHT = nn.Parameter(torch.randn(6, 6))
+
+
 def many_sizes(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     rows = torch.cat([x, y]).reshape(-1, x.shape[1] * 2)
     chosen, _ = torch.sort(rows.softmax(-1), -1)
+    chosen = nn.functional.linear(chosen, WEIGHT)
     return torch.cumsum(chosen.mT.to(torch.float64), 0) * torch.zeros(rows.shape[0] * 2)[: x.shape[0]]
 
 
@@ -159,7 +163,7 @@ def test_a_graph_survives_its_record(lowering_folder: Path, monkeypatch: pytest.
     _, record = read_crash(lowering_folder)
     again = read_graph(record)
     assert record_graph(again) == record
-    assert len(record["hints"]) >= 2
+    assert record["hints"] and sum("weight" in node for node in record["nodes"]) == 1
     lowering = GraphLowering(again, stand_ins=True)
     lowering.run()
     assert [op.name for op in lowering.left_ops.values()] == ["aten.sort.default"]

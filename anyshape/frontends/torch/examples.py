@@ -19,6 +19,9 @@ SUBSTITUTES = tuple(n for n in range(5, 500) if all(n % d for d in range(2, n)))
 SMALL_SUBSTITUTES = (3, 2, 4, *SUBSTITUTES)
 """For models that compute something else for larger sizes than for the example's."""
 
+DIVISIBLE = 48
+"""By which substitutes of 0 are multiplied: the numbers of heads, blocks and patches that models divide sizes by divide it."""
+
 _INTEGER = re.compile(r"\d+")
 
 
@@ -56,6 +59,7 @@ class Substitution:
         taken: sizes that other axes of the example have.
         guessed: whether the groups are the first guess, rather than what exports have shown.
         candidates: the substitutes, of which those are used that are not taken.
+        divisible: whether a size of 0, which every number divides, gets a substitute with many divisors.
     """
 
     groups: tuple[tuple[Axis, ...], ...]
@@ -63,26 +67,35 @@ class Substitution:
     taken: frozenset[int]
     guessed: bool
     candidates: tuple[int, ...] = SUBSTITUTES
+    divisible: bool = False
 
     def sizes(self) -> dict[Axis, int]:
         """The substitute of every axis that has one."""
         free = (size for size in self.candidates if size not in self.taken)
-        return {axis: size for group, size in zip(self.groups, free, strict=False) for axis in group}
+        return {
+            axis: size * DIVISIBLE if self.divisible and axis not in self.ones else size
+            for group, size in zip(self.groups, free, strict=False)
+            for axis in group
+        }
 
     def refine(self, message: str) -> Substitution | None:
         """The next one to try after an export that failed with `message`; None when it names no substitute.
 
-        Two substitutes in it must agree: a guess is then given up for axes that are each on their own, other groups are merged,
-        but a 1 beside a 0 is broadcast and keeps its size. So does a substitute alone, which disagrees with a fixed size.
+        Before a size is given up, substitutes of 0 that the model can divide are tried. Two substitutes in the message must agree: a guess
+        is then given up for axes that are each on their own, other groups are merged, but a 1 beside a 0 is broadcast and keeps its
+        size. So does a substitute alone, which disagrees with a fixed size.
         """
         group_of = {size: group for group in self.groups for axis, size in self.sizes().items() if axis in group}
         named = [group_of[size] for size in dict.fromkeys(map(int, _INTEGER.findall(message))) if size in group_of]
         rest = tuple(group for group in self.groups if group not in named[:2])
+        broadcast = [group for group in named[:2] if group[0] in self.ones]
+        agreeing = len(named) > 1 and len(broadcast) != 1
+        if not agreeing and not self.divisible and any(axis not in self.ones for axis in self.sizes()):
+            return replace(self, divisible=True)
         if not named:
             return None
         if len(named) == 1:
             return replace(self, groups=rest)
-        broadcast = [group for group in named[:2] if group[0] in self.ones]
         if len(broadcast) == 1:
             return replace(self, groups=tuple(group for group in self.groups if group != broadcast[0]))
         if self.guessed and any(len(group) > 1 for group in self.groups):

@@ -76,7 +76,7 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
     """
     substitution: Substitution | None = initial_substitution(leaves)
     first_error: Exception | None = None
-    attempts = 2 * len(substitution.sizes()) + 2
+    attempts = 2 * len(substitution.sizes()) + 3
     while substitution is not None and attempts > 0:
         attempts -= 1
         record = Record()

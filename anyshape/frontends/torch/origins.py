@@ -42,7 +42,7 @@ _PACKAGE = str(Path(__file__).parents[2])
 _EXPORTING = frozenset(str(Path(__file__).with_name(name)) for name in ("capture.py", "exports.py"))
 """Further out on the stack is whoever compiles the model."""
 _STANDARD, _SITE = (sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
-_FRAME_LINE = re.compile(r"# (?P<file>[^\n]+):(?P<line>\d+) in ")
+_FRAME_LINE = re.compile(r".*  # (?P<file>[^\n]+):(?P<line>\d+) in ")
 """PyTorch's short form of a frame: `code  # file:line in function`."""
 
 

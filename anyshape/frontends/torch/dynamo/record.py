@@ -23,6 +23,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from anyshape.frontends.torch.dynamo.graph import GraphLowering
+from anyshape.frontends.torch.dynamo.inputs import is_weight, mark_weights
 from anyshape.frontends.torch.dynamo.partitions import PREFIX, split
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
 from anyshape.symbolic import parse_size
@@ -104,6 +105,8 @@ class _Recorder:
             value = operator.attrgetter(str(node.target))(self._graph_module)
         if node.op != "output":
             entry["value"] = self._value(value)
+        if is_weight(node):
+            entry["weight"] = True
         trace = node.meta.get("stack_trace")
         return entry if trace is None else {**entry, "trace": str(trace)}
 
@@ -173,6 +176,8 @@ class _Reader:
             if "trace" in entry:
                 node.meta["stack_trace"] = str(entry["trace"])
         self._graph.lint()
+        inputs = (entry for entry in self._nodes if entry["op"] == "placeholder")
+        mark_weights(self._graph, {position for position, entry in enumerate(inputs) if entry.get("weight")})
         return fx.GraphModule(self._root, self._graph)
 
     def _symbol(self, name: str, hint: int) -> Any:
