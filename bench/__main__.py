@@ -17,15 +17,15 @@ from rich.console import Console
 
 from anyshape import __version__
 from anyshape.support.machine import host_machine
-from bench import attention, compare, layers, model, pool, stream
+from bench import attention, compare, compile, layers, model, pool, stream
 from bench.ceilings import measure_ceilings
-from bench.engines import BASELINE, ENGINES, missing_modules
+from bench.engines import BASELINE, ENGINES, INSIDE, missing_modules
 from bench.models import MODELS
 from bench.plots import write_plots
 from bench.settings import SECONDS, Settings
 from bench.tables import grids, write_readme
 
-SECTIONS = ("ceilings", "minilm", "stream", "models", "products", "attention", "memory", "model", "pool")
+SECTIONS = ("ceilings", "minilm", "stream", "models", "products", "attention", "memory", "model", "pool", "compile")
 FOLDER = Path(__file__).parent / "results"
 README = Path(__file__).parent.parent / "README.md"
 FILE_WIDTH = 200
@@ -71,7 +71,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument(
         "--peers",
         type=lambda text: text.split(","),
-        default=list(ENGINES),
+        default=[name for name in ENGINES if name != INSIDE],
         help=f"engines, separated by commas, out of {', '.join(ENGINES)}; {BASELINE} always runs",
     )
     parser.add_argument("--threads", type=int, default=host_machine().cores, help="threads for every engine")
@@ -143,6 +143,8 @@ def measure(section: str, run: Settings) -> Any:
             return layers.measure_memory(run)
         case "model":
             return model.measure_model(run.say)
+        case "compile":
+            return compile.measure_compile(run)
         case _:
             return pool.measure_pool(run.say)
 

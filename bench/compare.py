@@ -47,7 +47,7 @@ def measure_model(model: Model, names: Sequence[str], run: Settings) -> dict[str
         held: list[dict[str, Any]] = []
         for shape in model.shapes:
             run.say(f"{model.title} {shape[0]}×{shape[1]}")
-            samples = _measure_shape(workers, shape, run)
+            samples = measure_shape(workers, shape, run)
             rows += [_row(name, model, shape, samples, run.ceilings) for name in workers]
             held += _held_against(shape, samples)
     finally:
@@ -135,7 +135,7 @@ def _largest_differences(workers: Mapping[str, Worker], model: Model) -> dict[st
     return worst
 
 
-def _measure_shape(workers: Mapping[str, Worker], shape: Shape, run: Settings) -> dict[str, list[float]]:
+def measure_shape(workers: Mapping[str, Worker], shape: Shape, run: Settings) -> dict[str, list[float]]:
     """Seconds a call: one sample of each engine a round, the median of a block of calls; the order turns round."""
     slowest = max(worker.block(shape, 1, 1)[0] for worker in workers.values())
     calls = max(1, min(10, int(BLOCK_SECONDS / slowest)))

@@ -141,6 +141,26 @@ class AnyshapeStatic(Anyshape):
         return list(self.programs[shapes](**inputs))
 
 
+class AnyshapeInside(Eager):
+    """The same compiler as a back end of `torch.compile`, with the weights still PyTorch's."""
+
+    title = "anyshape in torch.compile"
+    imports = ("torch._dynamo", "anyshape.driver.dynamo")
+
+    @property
+    def capture_seconds(self) -> float:
+        import anyshape
+
+        seconds: dict[str, float] = torch._dynamo.utils.calculate_time_spent()  # pyright: ignore
+        return seconds.get("entire_frame_compile", 0.0) - sum(each.compile_seconds for each in anyshape.report().graphs)
+
+    def prepare(self) -> None:
+        from anyshape.driver.dynamo import backend
+
+        options = {"threads": self.threads, "cache": self.cache}
+        self.module = torch.compile(self.module, backend=backend, dynamic=True, options=options)
+
+
 class OnnxRuntime(Engine):
     title = "ONNX Runtime"
     needs = ("onnxruntime", "onnx", "onnxscript")
@@ -190,6 +210,7 @@ class OpenVino(Engine):
 ENGINES: Mapping[str, type[Engine]] = {
     "anyshape": Anyshape,
     "anyshape-static": AnyshapeStatic,
+    "anyshape-inside": AnyshapeInside,
     "eager": Eager,
     "inductor": InductorDynamic,
     "inductor-static": InductorStatic,
@@ -200,6 +221,8 @@ ENGINES: Mapping[str, type[Engine]] = {
 
 BASELINE = "eager"
 SUBJECT = "anyshape"
+INSIDE = "anyshape-inside"
+"""The subject as a back end of `torch.compile`: the section `compile` measures it, and no other unless it is asked for."""
 TWIN = "anyshape-static"
 """The subject again, compiled for each shape: no peer, but what dynamic sizes are held against."""
 ONE_SHAPE = frozenset({"inductor-static", TWIN})
@@ -208,7 +231,7 @@ ONE_SHAPE = frozenset({"inductor-static", TWIN})
 
 def peers_among(names: Iterable[str]) -> list[str]:
     """Those that are not ours."""
-    return [name for name in names if name not in (SUBJECT, TWIN)]
+    return [name for name in names if name not in (SUBJECT, TWIN, INSIDE)]
 
 
 def missing_modules(name: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.engines import ENGINES, SUBJECT
+from bench.engines import ENGINES, INSIDE, SUBJECT
 from bench.figures import geometric_mean
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -65,6 +65,8 @@ def grids(results: Results) -> list[Grid]:
         found += _model(results["model"])
     if "pool" in results:
         found.append(_pool(results["pool"]))
+    if "compile" in results:
+        found += _inside(results["compile"])
     return found
 
 
@@ -298,6 +300,26 @@ def _pool(pool: Results) -> Grid:
     ]
     header = ("machine", "work", "one thread", "two threads", "two threads less half the work", "speed-up")
     return Grid("Parallel regions of two threads, one after another: µs a region", header, lines)
+
+
+def _inside(section: Results) -> list[Grid]:
+    """anyshape in `torch.compile`: a line for each model and shape, and one for each way to make the smallest call."""
+    peers = list(dict.fromkeys(name for row in section["models"] for name in row["ratios"]))
+    lines = [
+        [
+            row["title"],
+            f"{row['batch']}×{row['length']}",
+            _ms(row["ms"][INSIDE]["median"]),
+            *(_ratio(row["ratios"][name]) if name in row["ratios"] else "–" for name in peers),
+        ]
+        for row in section["models"]
+    ]
+    header = ("model", "shape", "ms", *(f"against {ENGINES[name].title}" for name in peers))
+    calls = [(row["way"], *(f"{row['us'][key]:.1f}" for key in ("median", "low", "high"))) for row in section["call"]]
+    return [
+        Grid("anyshape in torch.compile, warm, paired ratios, 10–90 %", header, lines),
+        Grid("x + 1 on f32[1,1]: µs a call from Python", ("way", "median", "10 %", "90 %"), calls),
+    ]
 
 
 def _ms(value: float) -> str:

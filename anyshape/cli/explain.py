@@ -79,7 +79,9 @@ def _run(function: Callable[[], Any], target: str) -> None:
     module, args, kwargs = _model_of(cast("tuple[Any, ...]", returned), target)
     with users_errors(f"compiling what {target} returns"):
         if hasattr(module, "_orig_mod"):  # torch.compile has wrapped it: it is compiled at its first call
-            _call(module, args, kwargs)
+            from anyshape.frontends.torch.calls import call_without_gradients
+
+            call_without_gradients(module, args, kwargs)
         else:
             api.compile(module, args, kwargs)
 
@@ -91,15 +93,8 @@ def _model_of(returned: tuple[Any, ...], target: str) -> tuple[Any, Any, Mapping
             "the function returns no model with its arguments", where=target,
             got=f"a tuple of {', '.join(type(each).__name__ for each in returned) or 'nothing'}", expected=_HOW,
         )  # fmt: skip
-    kwargs: Any = returned[2] if len(returned) == 3 else {}
-    return returned[0], returned[1], kwargs
-
-
-def _call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    import torch
-
-    with torch.no_grad():
-        module(*args, **kwargs)
+    module, args = cast("tuple[Any, Any]", returned[:2])
+    return module, args, returned[2] if len(returned) == 3 else {}
 
 
 # -- printing -------------------------------------------------------------------------------------------------------

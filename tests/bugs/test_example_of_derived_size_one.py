@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 
 from tests.end_to_end.eager import check, compiled
 
@@ -38,3 +39,16 @@ def test_the_example_stays_on_its_side_of_a_condition() -> None:
         program = compiled(f, torch.randn(rows, 6))
         for size in (1, 2, 3, 4):
             check(program, f, torch.randn(size, 6))
+
+
+@pytest.mark.parametrize("length", (0, 1, 3, 4, 5, 8))
+def test_a_stride_that_happens_to_be_a_product_of_sizes(length: int) -> None:
+    """For an even length every other row has the strides of a reshape, which a product of PyTorch's asks for."""
+    layer = nn.Linear(8, 8)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return layer(x[:, ::2]).sum(1)
+
+    program = compiled(f, torch.randn(3, length, 8))
+    for batch, other in ((2, 1), (1, 4), (5, 7), (2, 0)):
+        check(program, f, torch.randn(batch, other, 8))

@@ -7,6 +7,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch.utils import _pytree as pytree
 
 from anyshape.frontends.torch.examples import path_name
@@ -116,4 +117,10 @@ def _described(spec: pytree.TreeSpec, value: object = None) -> str:
     return f"a {container.__name__} of {spec.num_children}"
 
 
-__all__ = ["example_misfit", "leaves_as_in", "signature_text"]
+def call_without_gradients(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The module called for inference; a model that `torch.compile` has wrapped is compiled by that."""
+    with torch.no_grad():
+        return module(*args, **kwargs)
+
+
+__all__ = ["call_without_gradients", "example_misfit", "leaves_as_in", "signature_text"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -114,9 +115,9 @@ def _with_small_substitutes(
 def _widened(
     module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec, substitution: Substitution, found: Export
 ) -> Export:
-    """The export of a larger example where a derived size of 0 or 1 has narrowed this one; itself where there is none."""
+    """The export of another example where this one's sizes have narrowed it, as `narrowing` says; itself where there is none."""
     best, grown = found, dict[Axis, int]()
-    traced = Traced(found.program, leaves, structure)
+    traced = Traced(found.program, leaves, structure, found.record.about_strides)
     for _ in range(_ROUNDS):
         if not traced.narrowed():
             break
@@ -125,7 +126,7 @@ def _widened(
                 export = _export_with(module, leaves, structure, substitution, larger, Record())
             except Exception:  # it takes no such sizes: another example may do
                 continue
-            wider = Traced(export.program, leaves, structure)
+            wider = Traced(export.program, leaves, structure, export.record.about_strides)
             if wider.narrowings() < traced.narrowings() and wider.admits_the_example():
                 best, traced, grown = export, wider, larger
                 break
@@ -147,8 +148,8 @@ def _larger(
     sizes = {**given, **substitution.sizes(), **grown}
     alike = frozenset(axis for axis in sizes if sizes[axis] in {sizes[other] for other in narrowed})
     for axes in dict.fromkeys((narrowed, alike)):
-        for factor in _FACTORS:
-            yield {**grown, **{axis: sizes[axis] * factor for axis in axes}}
+        for factor, more in itertools.product(_FACTORS, (0, 1)):  # one more is no multiple of what divides the size
+            yield {**grown, **{axis: sizes[axis] * factor + more for axis in axes}}
 
 
 def _export_with(

@@ -1,8 +1,8 @@
 """Example sizes from which the model derives a size of 0 or 1.
 
 Export answers questions about layout (is this contiguous? is that stride free?) by the example. Where a derived size is 1, as that of
-`x[::2]` for two elements, the answer fixes the size, which the model never asked for. A larger example gets the general answer,
-and in the general answer the special sizes are included.
+`x[::2]` for two elements, the answer fixes the size, which the model never asked for; so it does where a stride happens to be a product of
+sizes, as that of `x[:, ::2]` for an even length. Another example gets the general answer, and that includes the special sizes.
 """
 
 # PyTorch and sympy are typed in part only.
@@ -10,7 +10,7 @@ and in the general answer the special sizes are included.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from traceback import FrameSummary
 from typing import Any
 
@@ -34,21 +34,29 @@ class Traced:
         program: the export, before decomposition.
         leaves: the caller's flattened example; the export's own may have other sizes.
         structure: how `(args, kwargs)` flatten to them.
+        about_strides: identities of guards that say which strides a view or a copy gets.
     """
 
-    def __init__(self, program: ExportedProgram, leaves: Sequence[Any], structure: pytree.TreeSpec) -> None:
+    def __init__(
+        self,
+        program: ExportedProgram,
+        leaves: Sequence[Any],
+        structure: pytree.TreeSpec,
+        about_strides: Collection[int] = (),
+    ) -> None:
+        self._about_strides = about_strides
         self._environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
         self._leaves = leaves
         self._axes = _axes_of_symbols(self._environment, leaves, structure)
 
     def narrowed(self) -> frozenset[Axis]:
-        """Input axes from which a size is derived that PyTorch's own code has fixed at 0 or 1."""
-        symbols = {symbol for derived in self._fixed_small() for symbol in derived.free_symbols}
+        """Input axes from which a size is derived that PyTorch's own code has fixed at 0 or 1, or tied to a stride."""
+        symbols = {symbol for derived in self._fixed() for symbol in derived.free_symbols} - self._given_by_model()
         return frozenset(axis for symbol, axis in self._axes.items() if symbol in symbols)
 
     def narrowings(self) -> int:
         """How many derived sizes are so fixed."""
-        return len(set(self._fixed_small()))
+        return len(set(self._fixed()))
 
     def admits_the_example(self) -> bool:
         """Whether the caller's own sizes meet the equalities of this export and the conditions that the model's code asked for."""
@@ -64,13 +72,24 @@ class Traced:
                     continue
         return True
 
-    def _fixed_small(self) -> Iterator[sympy.Basic]:
-        """e for every condition `e == 0`, `e == 1`, `e < 2` or `e <= 1` on a derived size e."""
+    def _given_by_model(self) -> set[sympy.Basic]:
+        """The symbols that are a constant outright, as those of axes that meet weights: no other size of theirs is worth a try."""
+        return {
+            guard.expr.lhs
+            for guard in self._guards()
+            if isinstance(guard.expr, sympy.Eq) and guard.expr.lhs.is_Symbol and guard.expr.rhs.is_Integer
+        }
+
+    def _fixed(self) -> Iterator[sympy.Basic]:
+        """e for every condition `e == 0`, `e == 1`, `e < 2` or `e <= 1` on a derived size e, and every equality about strides."""
         for guard in self._guards():
             expression: Any = guard.expr
             if _asked_by_model(guard) or not isinstance(expression, sympy.Eq | sympy.Lt | sympy.Le):
                 continue
             derived, bound = expression.args
+            if isinstance(expression, sympy.Eq) and id(guard) in self._about_strides:
+                yield expression
+                continue
             limits = (sympy.Integer(2),) if isinstance(expression, sympy.Lt) else _SMALL
             if bound in limits and not derived.is_Symbol:
                 yield derived

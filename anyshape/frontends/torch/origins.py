@@ -49,7 +49,8 @@ _FRAME_LINE = re.compile(r".*  # (?P<file>[^\n]+):(?P<line>\d+) in ")
 def asking() -> Origin | None:
     """Who asks now: the outermost op that the model has called, or a condition in the model's own code, with the model's line.
 
-    None where neither the stack nor the node that is being decomposed leads to the user's program.
+    Without a line where neither the stack nor the node that is being decomposed leads to the user's program, as in a model of
+    PyTorch's own layers; None where nothing is known.
     """
     asker: str | None = None
     frame = inspect.currentframe()
@@ -66,7 +67,9 @@ def asking() -> Origin | None:
             asker = f"PyTorch's {frame.f_code.co_name}"
         frame = frame.f_back
     found = innermost(fx_traceback.get_current_meta().get("stack_trace") or "")
-    return None if found is None else Origin(asker or CONDITION, *found)
+    if found is not None:
+        return Origin(asker or CONDITION, *found)
+    return None if asker is None else Origin(asker)
 
 
 def _is_users(file: str) -> bool:

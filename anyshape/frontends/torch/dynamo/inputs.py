@@ -60,7 +60,11 @@ def mark_weights(graph: fx.Graph, positions: Collection[int]) -> None:
     """Note which inputs are parameters and buffers of the model that nothing writes meanwhile."""
     for position, node in enumerate(graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
-        if position in positions and isinstance(value, torch.Tensor) and not any(isinstance(n, torch.SymInt) for n in value.shape):
+        if (
+            position in positions
+            and isinstance(value, torch.Tensor)
+            and not any(isinstance(n, torch.SymInt) for n in value.shape)
+        ):
             node.meta[_WEIGHT] = True
 
 
