@@ -262,7 +262,12 @@ VIEWS: Mapping[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[torch.Te
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+_ROLL = pytest.mark.xfail(
+    reason="PyTorch's fake tensors say that roll gives row-major, and its kernel keeps the layout", strict=True
+)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[_ROLL] if "F07" in name else []) for name in VIEWS])
 def test_views(name: str) -> None:
     function, arguments = VIEWS[name]
     program = torch.compile(function, backend=backend, dynamic=True)

@@ -51,7 +51,8 @@ class Traced:
 
     def narrowed(self) -> frozenset[Axis]:
         """Input axes from which a size is derived that PyTorch's own code has fixed at 0 or 1, or tied to a stride."""
-        symbols = {symbol for derived in self._fixed() for symbol in derived.free_symbols} - self._given_by_model()
+        symbols = {symbol for derived in self._fixed() for symbol in derived.free_symbols}
+        symbols = symbols - self._given_outright() or symbols
         return frozenset(axis for symbol, axis in self._axes.items() if symbol in symbols)
 
     def narrowings(self) -> int:
@@ -72,8 +73,8 @@ class Traced:
                     continue
         return True
 
-    def _given_by_model(self) -> set[sympy.Basic]:
-        """The symbols that are a constant outright, as those of axes that meet weights: no other size of theirs is worth a try."""
+    def _given_outright(self) -> set[sympy.Basic]:
+        """The symbols that a guard says are a constant, as those of axes that meet weights: another size is hardly worth a try."""
         return {
             guard.expr.lhs
             for guard in self._guards()
