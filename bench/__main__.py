@@ -17,7 +17,7 @@ from rich.console import Console
 
 from anyshape import __version__
 from anyshape.support.machine import host_machine
-from bench import attention, compare, compile, layers, model, pool, stream
+from bench import attention, compare, inside, layers, model, pool, stream
 from bench.ceilings import measure_ceilings
 from bench.engines import BASELINE, ENGINES, INSIDE, missing_modules
 from bench.models import MODELS
@@ -144,7 +144,7 @@ def measure(section: str, run: Settings) -> Any:
         case "model":
             return model.measure_model(run.say)
         case "compile":
-            return compile.measure_compile(run)
+            return inside.measure_inside(run)
         case _:
             return pool.measure_pool(run.say)
 

@@ -212,10 +212,11 @@ def _short(file: str) -> str:
 
 def _graphs(graphs: Sequence[GraphReport]) -> Table:
     rows = (
-        (graph.name, graph.location or "", *map(str, (graph.parts, graph.ops_left, graph.kernels)))
+        (graph.name, graph.location or "", *map(str, (graph.parts, graph.shared, graph.ops_left, graph.kernels)))
         for graph in graphs
-    )  # fmt: skip
-    return _table("graphs", ("graph", "first line", "parts compiled", "ops left to PyTorch", "kernels"), rows)
+    )
+    columns = ("graph", "first line", "parts", "of a program before", "ops left to PyTorch", "kernels")
+    return _table("graphs", columns, rows)
 
 
 def _remarks(remarks: Sequence[Remark]) -> Table:

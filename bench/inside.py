@@ -32,7 +32,7 @@ BLOCKS, CALLS = 60, 200
 """Blocks of calls of each way to add one, taken in turn."""
 
 
-def measure_compile(run: Settings) -> dict[str, Any]:
+def measure_inside(run: Settings) -> dict[str, Any]:
     """Models at their shapes, then the cost of one call."""
     return {"models": [row for model in MODELS.values() for row in _model_rows(model, run)], "call": _call_rows(run)}
 
