@@ -42,7 +42,9 @@ def _one_or(difference: Size) -> tuple[Size, Size] | None:
     for name in sorted(difference.symbols):
         symbol = Size.symbol(name)
         for product in (difference, -1 * difference):
-            terms = {monomial: count for monomial, count in product.terms if name not in make_size({monomial: 1}).symbols}
+            terms = {
+                monomial: count for monomial, count in product.terms if name not in make_size({monomial: 1}).symbols
+            }
             other = make_size(terms)
             if product == (symbol - 1) * (symbol - other):
                 return symbol, other

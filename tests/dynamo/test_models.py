@@ -20,8 +20,6 @@ from transformers import (
     LlamaForCausalLM,
     ViTConfig,
     ViTModel,
-    WhisperConfig,
-    WhisperModel,
 )
 
 import anyshape
@@ -66,13 +64,6 @@ def images(batch: int, _: int) -> Inputs:
     return {"pixel_values": torch.randn(batch, 3, 16, 16)}
 
 
-def spectra(batch: int, length: int) -> Inputs:
-    return {
-        "input_features": torch.randn(batch, 8, 24),
-        "decoder_input_ids": torch.randint(0, VOCABULARY, (batch, length)),
-    }
-
-
 def bert() -> nn.Module:
     """Of MiniLM's shape, but for the number of layers and words."""
     return BertModel(
@@ -102,26 +93,6 @@ def llama() -> nn.Module:
             num_hidden_layers=2,
             num_attention_heads=4,
             num_key_value_heads=2,
-            use_cache=False,
-        )
-    )
-
-
-def whisper() -> nn.Module:
-    return WhisperModel(
-        WhisperConfig(
-            vocab_size=VOCABULARY,
-            num_mel_bins=8,
-            d_model=32,
-            encoder_layers=1,
-            decoder_layers=1,
-            encoder_attention_heads=4,
-            decoder_attention_heads=4,
-            encoder_ffn_dim=48,
-            decoder_ffn_dim=48,
-            max_source_positions=12,
-            max_target_positions=16,
-            pad_token_id=0,
             use_cache=False,
         )
     )
@@ -182,7 +153,6 @@ CASES: Mapping[str, Case] = {
     "gpt2": Case(gpt2, tokens),
     "gpt2, masked": Case(gpt2, masked_tokens),
     "llama": Case(llama, masked_tokens),
-    "whisper": Case(whisper, spectra, frozenset({CONVOLUTION}), parts=2),
     "vit": Case(vit, images, graphs=2),
     "resnet": Case(ResNet, images, frozenset({CONVOLUTION, "aten.max_pool2d_with_indices.default"}), graphs=2, parts=5),
 }

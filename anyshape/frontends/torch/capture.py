@@ -25,6 +25,7 @@ from anyshape.frontends.torch.exports import Export, export_as_given, export_eve
 from anyshape.frontends.torch.openings import Opening, broadcasts_open
 from anyshape.frontends.torch.replacing import replaced
 from anyshape.frontends.torch.reshaping import reshapes_free
+from anyshape.frontends.torch.slices import slices_clamp
 from anyshape.support.errors import ExportError
 
 DynamicShapes: TypeAlias = Literal["all"] | Mapping[str, Any] | Sequence[Any] | None
@@ -94,6 +95,7 @@ def _decomposed(export: Export) -> tuple[ExportedProgram, Record]:
     with (
         warnings.catch_warnings(),
         record_branches(record),
+        slices_clamp(),
         broadcasts_open(stand_ins, {}),
         reshapes_free(),
         replaced(ExportedProgram, "module", partialmethod(ExportedProgram.module, check_guards=False)),

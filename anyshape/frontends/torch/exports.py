@@ -30,6 +30,7 @@ from anyshape.frontends.torch.examples import (
 from anyshape.frontends.torch.narrowing import Traced
 from anyshape.frontends.torch.openings import Opening, broadcasts_open
 from anyshape.frontends.torch.reshaping import reshapes_free
+from anyshape.frontends.torch.slices import slices_clamp
 
 _SYMBOL = re.compile(r"\bs\d+\b")
 
@@ -63,7 +64,7 @@ class Export:
 def export_as_given(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Export:
     """One export with the dynamic axes that the caller names."""
     record = Record()
-    with record_branches(record):
+    with record_branches(record), slices_clamp():
         program = _export(module, args, kwargs, dynamic_shapes)
     return Export(program, tuple(pytree.tree_leaves((args, dict(kwargs)))), record)
 
@@ -165,7 +166,7 @@ def _export_with(
     stand_ins = {sizes[axis] for axis in substitution.ones & sizes.keys()}
     openings: dict[Opening, None] = {}
     examples = substitute(leaves, sizes)
-    with broadcasts_open(stand_ins, openings):
+    with slices_clamp(), broadcasts_open(stand_ins, openings):
         program = _export_dynamic(module, examples, structure, record)
     opened = {opening.stand_in for opening in openings}
     if opened:  # as 1 they fit what they are broadcast to

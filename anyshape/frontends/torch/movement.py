@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from anyshape.dialects.dhlo import Concatenate, Pad, Slice, Transpose
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
+from anyshape.frontends.torch.slices import clamped_bound, is_clamped
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
@@ -103,6 +104,13 @@ def _from_start(builder: GraphBuilder, position: Value, size: Size, argument: in
     return size + position if builder.is_negative(position, argument) else Size.of(position)
 
 
+def _bound(builder: GraphBuilder, position: Value, size: Size, argument: int) -> Size:
+    """A bound of a slice, counted from the start."""
+    if is_clamped(position) and not size.is_constant:
+        return clamped_bound(position, size)
+    return _from_start(builder, position, size, argument)
+
+
 @lowers("aten.slice.Tensor")
 def lower_slice(
     builder: GraphBuilder, x: SSAValue, dim: int = 0, start: Value = None, end: Value = None, step: Value = 1
@@ -112,7 +120,7 @@ def lower_slice(
         raise Unsupported("the step of a slice must be a constant")
     axis = axis_of(dim, rank_of(x.type))
     size, length = sizes_of(x.type)[axis], builder.result_sizes[axis]
-    first = Size.const(0) if start is None else _from_start(builder, start, size, 2)
+    first = Size.const(0) if start is None else _bound(builder, start, size, 2)
     if length == Size.const(0):
         first = Size.const(0)
     builder.require(Size.const(0).le(length), "slice")
@@ -120,7 +128,7 @@ def lower_slice(
     if step == 1:
         builder.require((first + length).le(size), "slice")
     elif end is not None and not (isinstance(end, int) and end >= 2**62):
-        last = _from_start(builder, end, size, 3)
+        last = _bound(builder, end, size, 3)
         if (last - first + step - 1) // step == length:
             builder.require(last.le(size), "slice")
     return sliced(builder, x, axis, first, length, step)
