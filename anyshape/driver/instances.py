@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from threading import Lock
 from weakref import ReferenceType, ref
 
 from xdsl.dialects.builtin import ModuleOp
@@ -39,7 +39,8 @@ class Instances:
     """The graphs compiled last in this process."""
 
     def __init__(self) -> None:
-        self._compiled: deque[_Compiled] = deque(maxlen=_KEPT)
+        self._compiled: tuple[_Compiled, ...] = ()
+        self._lock = Lock()
 
     def program_of(
         self, graph: GraphProgram, options: Options, compile: Callable[[GraphProgram], Run]
@@ -48,15 +49,15 @@ class Instances:
         found = self._find(graph, options)
         if found is None:
             run = compile(replace(graph, module=graph.module.clone()))  # compiling consumes a module
-            for dead in [compiled for compiled in self._compiled if compiled.run() is None]:
-                self._compiled.remove(dead)
-            self._compiled.appendleft(_Compiled(graph, options, ref(run)))
+            with self._lock:
+                alive = [compiled for compiled in self._compiled if compiled.run() is not None]
+                self._compiled = (_Compiled(graph, options, ref(run)), *alive[: _KEPT - 1])
             found = graph, run
         return found
 
     def _find(self, special: GraphProgram, options: Options) -> tuple[GraphProgram, Run] | None:
         text: str | None = None
-        for compiled in self._compiled.copy():  # other threads may compile meanwhile
+        for compiled in self._compiled:
             run = compiled.run()
             if compiled.options != options or run is None:
                 continue

@@ -10,8 +10,8 @@ from xdsl.ir import Block, Region, SSAValue
 
 from anyshape.dialects.dhlo.base import DhloOp, function_type
 from anyshape.dialects.dhlo.graph import facts_of, only_function, set_facts
-from anyshape.dialects.sizes import dtype_of, sizes_of, tensor
-from anyshape.symbolic import Facts, Relation, Size, SizeLike
+from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
+from anyshape.symbolic import Facts, SizeLike
 
 
 def specialised(module: ModuleOp, sizes: Mapping[str, SizeLike], facts: Facts) -> ModuleOp | None:
@@ -20,7 +20,7 @@ def specialised(module: ModuleOp, sizes: Mapping[str, SizeLike], facts: Facts) -
     The graph computes what `module` computes at such sizes. It is not simplified.
     """
     func = only_function(module)
-    if not all(follows(relation.substitute(sizes), facts) for relation in facts_of(func).relations()):
+    if not all(facts.prove(relation.substitute(sizes)) is True for relation in facts_of(func).relations()):
         return None
     body = func.body.block
     block = Block(arg_types=[_type(value, sizes) for value in body.args])
@@ -45,10 +45,5 @@ def specialised(module: ModuleOp, sizes: Mapping[str, SizeLike], facts: Facts) -
     return ModuleOp([copied])
 
 
-def follows(relation: Relation, facts: Facts) -> bool:
-    """Whether the relation is known to hold."""
-    return facts.prove(relation) is True
-
-
-def _type(value: SSAValue, sizes: Mapping[str, SizeLike]):
-    return tensor(dtype_of(value.type), tuple(Size.of(size).substitute(sizes) for size in sizes_of(value.type)))
+def _type(value: SSAValue, sizes: Mapping[str, SizeLike]) -> Tensor:
+    return tensor(dtype_of(value.type), tuple(size.substitute(sizes) for size in sizes_of(value.type)))

@@ -17,13 +17,6 @@ from anyshape.driver.dynamo import backend
 # pyright: reportUnknownLambdaType=false
 
 
-@pytest.fixture(autouse=True)
-def _without_gradients():
-    torch.compiler.reset()
-    with torch.no_grad():
-        yield
-
-
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function, backend=backend, dynamic=True)
 

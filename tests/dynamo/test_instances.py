@@ -16,13 +16,6 @@ from anyshape.codegen.llvm import objects_emitted
 from anyshape.driver.dynamo import backend
 
 
-@pytest.fixture(autouse=True)
-def _without_gradients():
-    torch.compiler.reset()
-    with torch.no_grad():
-        yield
-
-
 class Block(nn.Module):
     """Attention, normalisation and a product, with a padding mask."""
 

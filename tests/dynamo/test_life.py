@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,7 @@ import torch
 from torch import nn
 
 import anyshape
-from anyshape.driver import dynamo
 from anyshape.driver.dynamo import backend
-from anyshape.driver.instances import Instances
-from anyshape.driver.remarks import JOURNAL
 from anyshape.runtime.loader import Program
 
 # PyTorch is typed in part only.
@@ -32,15 +29,6 @@ from anyshape.runtime.loader import Program
 # pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    torch.compiler.reset()
-    JOURNAL.clear()
-    monkeypatch.setattr(dynamo, "_INSTANCES", Instances())
-    with torch.no_grad():
-        yield
 
 
 def compiled(function: Callable[..., Any], **options: object) -> Callable[..., Any]:

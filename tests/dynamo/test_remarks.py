@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +17,13 @@ from torch.utils import _pytree as pytree
 import anyshape
 from anyshape.driver import dynamo
 from anyshape.driver.dynamo import backend
-from anyshape.driver.instances import Instances
-from anyshape.driver.remarks import JOURNAL, GraphReport, Journal
+from anyshape.driver.remarks import GraphReport, Journal
 from anyshape.frontends.torch.builder import LOWERINGS
 from anyshape.passes.simplify import SimplifyPass
 
 # PyTorch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
-
-
-@pytest.fixture(autouse=True)
-def _anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    torch.compiler.reset()
-    JOURNAL.clear()
-    monkeypatch.setattr(dynamo, "_INSTANCES", Instances())
-    with torch.no_grad():
-        yield
 
 
 def compiled(function: Callable[..., Any], **options: object) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ import shlex
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,8 @@ from torch import nn
 
 import anyshape
 from anyshape.cli import main
-from anyshape.driver import dynamo, reproducer
+from anyshape.driver import reproducer
 from anyshape.driver.dynamo import backend
-from anyshape.driver.instances import Instances
 from anyshape.driver.remarks import JOURNAL
 from anyshape.driver.reproducer import read_crash
 from anyshape.frontends.torch.builder import LOWERINGS
@@ -43,15 +42,6 @@ def broken(self, context, module):
 SimplifyPass.apply = broken
 main(sys.argv[1:])
 """
-
-
-@pytest.fixture(autouse=True)
-def _anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    torch.compiler.reset()
-    JOURNAL.clear()
-    monkeypatch.setattr(dynamo, "_INSTANCES", Instances())
-    with torch.no_grad():
-        yield
 
 
 def broken(_self: SimplifyPass, _context: Any, _module: Any) -> None:
