@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute
 
 from anyshape.dialects.dtypes import dtype_of_type
-from anyshape.dialects.tile import KINDS, ContractOp, KernelOp, buffer_of
+from anyshape.dialects.tile import ContractOp, KernelOp, buffer_of
 from anyshape.dialects.tile.interpreter import run_kernel
 from anyshape.support.errors import CodegenError
 from anyshape.targets.triton import emit_triton
@@ -25,6 +25,7 @@ from tests.targets.triton.small_plans import (
     I32,
     SCALARS,
     SIGNED_KINDS,
+    UNSIGNED_KINDS,
     column_reduction,
     dot_plan,
     reversed_row,
@@ -139,12 +140,18 @@ def test_scalar_op(name: str, tmp_path: Path) -> None:
     check(scalar_plan(*SCALARS[name]), (37,), {"BLOCK": 16}, tmp_path)
 
 
-@pytest.mark.parametrize("element", [I32, I1], ids=str)
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - set(SIGNED_KINDS)))
-def test_unsigned_extrema_are_refused(kind: str, element: Attribute) -> None:
+@pytest.mark.parametrize("kind", UNSIGNED_KINDS)
+def test_unsigned_extrema_of_integers_are_refused(kind: str) -> None:
     """Triton's integers are signed: taking these as signed would be wrong from half the range on."""
     with pytest.raises(CodegenError, match="does not fit"):
-        emit_triton(row_reduction(kind, element))
+        emit_triton(row_reduction(kind, I32))
+
+
+@pytest.mark.parametrize("kind", UNSIGNED_KINDS)
+def test_unsigned_extrema_of_bits(kind: str, tmp_path: Path) -> None:
+    """On i1 they are the disjunction and the conjunction, which have no sign."""
+    for sizes in ((2, 5), (3, 0), (2, 19)):
+        check(row_reduction(kind, I1), sizes, {"BLOCK": 4}, tmp_path)
 
 
 @pytest.mark.parametrize("element", [F32, F16, I32, I1], ids=str)

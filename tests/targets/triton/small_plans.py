@@ -28,7 +28,8 @@ from anyshape.dialects.tile.verify import verify_kernel
 from anyshape.symbolic import Size
 
 M, N, K = (Size.symbol(name) for name in "mnk")
-SIGNED_KINDS = [kind for kind in KINDS if kind not in ("umax", "umin")]
+UNSIGNED_KINDS = ["umax", "umin"]
+SIGNED_KINDS = [kind for kind in KINDS if kind not in UNSIGNED_KINDS]
 F16, F32, F64, I1, I32, I64 = Float16Type(), Float32Type(), Float64Type(), *(IntegerType(bits) for bits in (1, 32, 64))
 
 Element = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
