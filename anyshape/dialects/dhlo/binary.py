@@ -95,27 +95,6 @@ class Multiply(Binary, op="multiply", aten=["aten.mul.Tensor"]):
         return None
 
 
-class Divide(Binary, op="divide"):
-    """result = lhs / rhs on floats; x/0 is ±inf or NaN as IEEE 754 says."""
-
-    COST = EXPENSIVE
-    SAMPLES = binary_samples("aten.div.Tensor", dtypes=FLOATS)
-
-    @classmethod
-    def takes(cls, dtype: DType) -> bool:
-        return dtype.is_float
-
-    def numpy_function(self, lhs: Array, rhs: Array) -> Array:
-        return np.divide(lhs, rhs)
-
-    def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
-        return scalars.div(*operands)
-
-    @law("x / 1 -> x", example=lambda g: g(Divide, g.input("m"), g.full(1.0, "m")))
-    def drop_one(self, builder: Builder, facts: Facts) -> Simplified:
-        return self.operands[0] if constant_value(self.operands[1]) == 1 else None
-
-
 class Maximum(Binary, op="maximum", aten=["aten.maximum.default"]):
     """result = max(lhs, rhs); NaN when either is NaN; bools are or-ed."""
 
@@ -220,11 +199,48 @@ class Division(Numeric, ABC):
             unsafe = scalars.logical_or(unsafe, scalars.compare("eq", b, scalars.constant(-1, b.type)))
         return scalars.select(unsafe, one, b)
 
+    def truncated(self, scalars: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The integer quotient rounded towards zero; 0 where b = 0, and min / −1 = min."""
+        zero = scalars.constant(0, b.type)
+        quotient = scalars.trunc_div(a, self.safe_divisor(scalars, b), unsigned=self.unsigned)
+        if not self.unsigned:
+            is_minus_one = scalars.compare("eq", b, scalars.constant(-1, b.type))
+            quotient = scalars.select(is_minus_one, scalars.neg(a), quotient)
+        return scalars.select(scalars.compare("eq", b, zero), zero, quotient)
+
     def rounds_down(self, scalars: Scalars, remainder: SSAValue, divisor: SSAValue) -> SSAValue:
         """Whether the remainder is not 0 and its sign is not the divisor's: rounding down then differs from truncation."""
         zero = scalars.constant(0, remainder.type)
         signs = (scalars.compare("lt", value, zero) for value in (remainder, divisor))
         return scalars.logical_and(scalars.compare("ne", remainder, zero), scalars.logical_xor(*signs))
+
+
+class Divide(Division, op="divide"):
+    """result = lhs / rhs; x/0 of floats is ±inf or NaN as IEEE 754 says.
+
+    Integers round towards zero (StableHLO divide): 0 where rhs = 0, and min / −1 = min.
+    """
+
+    SAMPLES = (
+        *binary_samples("aten.div.Tensor", dtypes=FLOATS),
+        *binary_samples(
+            "aten.div.Tensor_mode", dtypes=INTEGERS, values={1: "nonzero"}, keywords={"rounding_mode": "trunc"}
+        ),
+    )
+
+    def numpy_function(self, lhs: Array, rhs: Array) -> Array:
+        if lhs.dtype.kind == "f":
+            return np.divide(lhs, rhs)
+        whole = np.floor_divide(lhs, rhs)
+        return whole + ((np.fmod(lhs, rhs) != 0) & ((lhs < 0) != (rhs < 0)))
+
+    def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
+        lhs, rhs = operands
+        return scalars.div(lhs, rhs) if is_float(lhs) else self.truncated(scalars, lhs, rhs)
+
+    @law("x / 1 -> x", example=lambda g: g(Divide, g.input("m"), g.full(1.0, "m")))
+    def drop_one(self, builder: Builder, facts: Facts) -> Simplified:
+        return self.operands[0] if constant_value(self.operands[1]) == 1 else None
 
 
 class Remainder(Division, op="remainder", aten=["aten.fmod.Tensor"]):
@@ -290,16 +306,13 @@ class FloorDivide(Division, op="floor_divide", aten=["aten.floor_divide.default"
         lhs, rhs = operands
         if is_float(lhs):
             return in_f32(scalars, self.operand_dtype(), operands, partial(self._float, scalars))
-        zero = scalars.constant(0, rhs.type)
+        quotient = self.truncated(scalars, lhs, rhs)
+        if self.unsigned:
+            return quotient
         safe = self.safe_divisor(scalars, rhs)
-        quotient = scalars.trunc_div(lhs, safe, unsigned=self.unsigned)
-        if not self.unsigned:
-            remainder = scalars.trunc_rem(lhs, safe)
-            below = scalars.sub(quotient, scalars.constant(1, rhs.type))
-            quotient = scalars.select(self.rounds_down(scalars, remainder, safe), below, quotient)
-            is_minus_one = scalars.compare("eq", rhs, scalars.constant(-1, rhs.type))
-            quotient = scalars.select(is_minus_one, scalars.neg(lhs), quotient)
-        return scalars.select(scalars.compare("eq", rhs, zero), zero, quotient)
+        remainder = scalars.trunc_rem(lhs, safe)
+        below = scalars.sub(quotient, scalars.constant(1, rhs.type))
+        return scalars.select(self.rounds_down(scalars, remainder, safe), below, quotient)
 
     def _float(self, scalars: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
         rest = scalars.rem(a, b)

@@ -18,6 +18,7 @@ from anyshape.dialects.dhlo import (
     IsFinite,
     Maximum,
     Minimum,
+    Modulo,
     Multiply,
     Not,
     Or,
@@ -86,14 +87,19 @@ def lower_div_mode(builder: GraphBuilder, lhs: Value, rhs: Value, rounding_mode:
         return binary(builder, Divide, lhs, rhs)
     if rounding_mode == "floor":
         return binary(builder, FloorDivide, lhs, rhs)
-    if not builder.result_dtype.is_float:
-        raise Unsupported("integer division that rounds towards zero has no op")
-    return builder.emit(Trunc, binary(builder, Divide, lhs, rhs))
+    quotient = binary(builder, Divide, lhs, rhs)
+    return builder.emit(Trunc, quotient) if builder.result_dtype.is_float else quotient
 
 
 @lowers("aten.floor_divide.Scalar")
 def lower_floor_divide(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:
     return binary(builder, FloorDivide, lhs, rhs)
+
+
+@lowers("aten.remainder.Scalar_Tensor")
+def lower_remainder_of_number(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:
+    """lhs − rhs·⌊lhs / rhs⌋"""
+    return binary(builder, Modulo, lhs, rhs)
 
 
 @lowers("aten.clamp_min.default", "aten.clamp_min.Tensor")
