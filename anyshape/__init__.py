@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from anyshape.driver.api import CompiledModule, compile
     from anyshape.driver.remarks import report
     from anyshape.frontends.torch.live import invalidate
+    from anyshape.frontends.torch.quantised.quantise import quantize
     from anyshape.support.errors import (
         AnyshapeError,
         ArgumentError,
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
         CompileError,
         DtypeError,
         ExportError,
+        FileFormatError,
         GuardError,
         IndexOutOfRange,
         MemoryLimit,
         OptionError,
         RankError,
+        TemplateError,
         UnsupportedOp,
         UnsupportedOps,
         VerifyError,
@@ -43,18 +46,21 @@ __all__ = [
     "CompiledModule",
     "DtypeError",
     "ExportError",
+    "FileFormatError",
     "GuardError",
     "IndexOutOfRange",
     "MemoryLimit",
     "OptionError",
     "Options",
     "RankError",
+    "TemplateError",
     "UnsupportedOp",
     "UnsupportedOps",
     "VerifyError",
     "__version__",
     "compile",
     "invalidate",
+    "quantize",
     "report",
 ]
 
@@ -62,6 +68,7 @@ _ROOMS = {
     "CompiledModule": "anyshape.driver.api",
     "compile": "anyshape.driver.api",
     "invalidate": "anyshape.frontends.torch.live",
+    "quantize": "anyshape.frontends.torch.quantised.quantise",
     "report": "anyshape.driver.remarks",
     "Options": "anyshape.support.options",
 }

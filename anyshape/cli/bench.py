@@ -1,4 +1,4 @@
-"""`anyshape bench`: the rates that the cost model works with, and their measurement."""
+"""`anyshape bench`: the rates that the cost model works with, and their measurement; `anyshape bench llm` is in `bench_llm`."""
 
 from importlib.util import find_spec
 from typing import Annotated
@@ -7,18 +7,29 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from anyshape.cli import bench_llm
 from anyshape.support.errors import OptionError
 from anyshape.support.machine import Rates, processor_name
 from anyshape.support.options import Options
 
+group = typer.Typer(name="bench", add_completion=False, pretty_exceptions_enable=False)
+group.command("llm")(bench_llm.command)
 
+
+@group.callback(invoke_without_command=True)
 def command(
+    context: typer.Context,
     calibrate: Annotated[
         bool,
         typer.Option("--calibrate", help="Measure the rates of this machine, and keep them for later compilations."),
     ] = False,
 ) -> None:
-    """Show the numbers by which the cost model decides how work is divided; with --calibrate, measure them first."""
+    """Show the numbers by which the cost model decides how work is divided; with --calibrate, measure them first.
+
+    `anyshape bench llm MODEL.gguf` measures a language model instead.
+    """
+    if context.invoked_subcommand is not None:
+        return
     from anyshape.driver.machine import calibrated_machine
 
     console = Console()

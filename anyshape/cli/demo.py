@@ -1,4 +1,4 @@
-"""`anyshape demo`: one compilation of a sentence encoder, run at many sizes beside PyTorch."""
+"""`anyshape demo`: one compilation of a sentence encoder, run at many sizes beside PyTorch; then a text by a language model."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, track
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
+from anyshape.cli.demo_text import print_text
 from anyshape.cli.timing import alternate
 from anyshape.support.errors import AnyshapeError, ArgumentError
 from anyshape.support.machine import host_machine
@@ -93,7 +94,10 @@ def command(
     pairs: Annotated[int, typer.Option(min=1, help="How many (batch, length) pairs to run.")] = len(PAIRS),
     threads: Annotated[int, typer.Option(min=0, help="Threads for both; 0 is one a core.")] = 0,
 ) -> None:
-    """Compile MiniLM-L6, a sentence encoder, once; run it at many sizes beside PyTorch; find similar sentences."""
+    """Compile MiniLM-L6, a sentence encoder, once; run it at many sizes beside PyTorch; find similar sentences.
+
+    At the end SmolLM2-135M, a language model, answers a question.
+    """
     # People read standard error when a program reads standard output.
     console = Console(stderr=as_json)
     load = os.getloadavg()[0]
@@ -108,6 +112,7 @@ def command(
     if load > 1:
         console.print(f"other work was running (load {load:.1f}): these times are not to be trusted", style="yellow")
     _print_sentences(console, minilm, compiled)
+    print_text(console, replace(Options.from_environment(), threads=threads))
     if as_json:
         print(json.dumps(_figures(rows, compiled, compiles)))
     worst = max(rows, key=lambda row: row.difference)

@@ -1,7 +1,7 @@
 """Finds the module of a subcommand and runs it; `anyshape --help` imports none of them.
 
 A subcommand is a module of this package with one typed function `command`, whose parameters are its command line and
-whose docstring is its help page.
+whose docstring is its help page; or, where it has subcommands of its own, with a `typer.Typer` named `group`.
 """
 
 import sys
@@ -32,6 +32,8 @@ class Subcommand:
 
 SUBCOMMANDS: Mapping[str, Subcommand] = {
     "demo": Subcommand("anyshape.cli.demo", "Compile a sentence encoder once and run it at many sizes."),
+    "generate": Subcommand("anyshape.cli.generate", "Continue a text with a language model."),
+    "chat": Subcommand("anyshape.cli.chat", "Talk with a language model."),
     "opt": Subcommand("anyshape.cli.opt", "Run any passes on a program given as text."),
     "explain": Subcommand("anyshape.cli.explain", "Say why a model's program is what it is."),
     "replay": Subcommand("anyshape.cli.replay", "Compile a graph again whose compilation failed."),
@@ -58,9 +60,12 @@ class _LazyGroup(TyperGroup):
 
 
 def load_subcommand(name: str) -> Any:
-    """The command line of one of `SUBCOMMANDS`, built from the signature of its module's `command` function."""
+    """The command line of one of `SUBCOMMANDS`, built from the signature of its module's `command` function, or its `group`."""
+    module = import_module(SUBCOMMANDS[name].module)
+    if hasattr(module, "group"):
+        return typer.main.get_command(module.group)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name)(import_module(SUBCOMMANDS[name].module).command)
+    app.command(name)(module.command)
     return typer.main.get_command(app)
 
 

@@ -207,8 +207,9 @@ class LoadedCode:
                 "expected them in another object or in the given symbols"
             )
         self._name = f"anyshape.{next(_library_numbers)}"
-        # One JIT for each load: when it goes, its code and tables go too.
-        self._jit = binding.create_lljit_compiler(_host_jit_machine(), suppress_errors=True)
+        # One JIT for each load: when it goes, its code and tables go too. JITLink lays the sections of an object side by side;
+        # the older linker puts each where there is room, and in a process with gigabytes of libraries that can be too far.
+        self._jit = binding.create_lljit_compiler(_host_jit_machine(), use_jit_link=True, suppress_errors=True)
         library = binding.JITLibraryBuilder()
         for data in objects:
             library.add_object_img(data)

@@ -5,6 +5,7 @@ It comes in parts, an object for each, so that a program links (and a first run 
 | part | defines | needs |
 |---|---|---|
 | `Part("contract", element)` | tiles, packing, block driver; element a key of `SUM_ELEMENTS` | |
+| `Part("quantised", f"{format}_{activations}")` | rounding, tiles, driver of products with block-quantised weights | |
 | `Part("attend", element)` | softmax, packing, driver of attention; element `f32 f64 bf16 f16` | the `contract` part of `attend_parts` |
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, cast
 
 from anyshape.codegen.attend.driver import emit_attend_driver
 from anyshape.codegen.attend.elements import ATTEND_ELEMENTS, Elements
@@ -21,6 +22,7 @@ from anyshape.codegen.builder import Builder
 from anyshape.codegen.contract.driver import declare_block_parts, emit_block_driver
 from anyshape.codegen.llvm import Target, emit_object, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
+from anyshape.codegen.quantised import Activations, block_shape, emit_driver
 from anyshape.codegen.tiles.shape import SUM_ELEMENTS, tile_shape
 from anyshape.support.machine import Machine
 
@@ -29,7 +31,7 @@ from anyshape.support.machine import Machine
 class Part:
     """Micro-kernels that are compiled together."""
 
-    kind: Literal["contract", "attend"]
+    kind: Literal["contract", "attend", "quantised"]
     element: str
 
     def __str__(self) -> str:
@@ -53,6 +55,10 @@ def emit_microkernels(module: ModuleBuilder, machine: Machine, parts: Sequence[P
     for part in parts:
         if part.kind == "contract":
             emit_block_driver(module, tile_shape(part.element, machine))
+            continue
+        if part.kind == "quantised":
+            format, _, activations = part.element.rpartition("_")
+            emit_driver(module, block_shape(format, cast(Activations, activations), machine))
             continue
         elements = Elements.of(part.element, machine)
         if Part("contract", elements.shape.element) not in declared:

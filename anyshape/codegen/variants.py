@@ -15,7 +15,9 @@ from xdsl.ir import Operation, SSAValue
 from anyshape.codegen.attend.driver import DIRECT_QUERIES
 from anyshape.codegen.contract.driver import DIRECT_ROWS
 from anyshape.codegen.points.schedule import Schedule, invariant_ops, nested_ops, open_axes
+from anyshape.codegen.quantised import BlockShape, shape_of
 from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, tile_shape
+from anyshape.dialects.packed_blocks import PANEL_ROWS
 from anyshape.dialects.tile import AttendOp, ContractOp, KernelOp, LanesOp, SizeOp, buffer_of
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
@@ -58,8 +60,10 @@ def variants_of(kernel: KernelOp, machine: Machine, names: Mapping[str, Size]) -
 
 
 def _of_product(op: ContractOp, machine: Machine, names: Mapping[str, Size]) -> list[Variant]:
-    shape = tile_shape(op.factors, machine)
     rows = op.extents.data[0].substitute(names)
+    if op.blocks is not None:
+        return _of_blocks(shape_of(op, machine))
+    shape = tile_shape(op.factors, machine)
     tiles = f"register tiles of up to {MAX_ROWS} rows × {shape.columns(MAX_ROWS)} columns"
     if op.packed is not None:
         return [Variant(ALWAYS, f"{tiles}, over panels that were packed with the weights")]
@@ -76,6 +80,12 @@ def _of_product(op: ContractOp, machine: Machine, names: Mapping[str, Size]) -> 
         found.append(Variant(f"{rows} == 1", "dot products along adjacent elements"))
     found = [variant for variant in found if _may_hold(rows, variant)]
     return [*found, Variant(OTHERWISE if found else ALWAYS, packing)]
+
+
+def _of_blocks(shape: BlockShape) -> list[Variant]:
+    rounded = f"rows rounded to {shape.activations} ({shape.method})"
+    tiles = f"register tiles of up to {shape.max_rows} rows × {PANEL_ROWS} columns over blocks of {shape.layout.format}"
+    return [Variant(ALWAYS, f"{rounded}, then {tiles}")]
 
 
 def _may_hold(rows: Size, variant: Variant) -> bool:

@@ -208,6 +208,8 @@ def interpret_op(op: Operation, operands: list[Array]) -> Array:
             return _wide(_multiply_add)(*operands)
         case arith.ExtUIOp() | arith.UIToFPOp():
             return _unsigned(operands[0]).astype(numpy_of_scalar(op.results[0].type))
+        case arith.BitcastOp():
+            return operands[0].view(numpy_of_scalar(op.result.type))
         case _ if isinstance(op, _CONVERSIONS):
             return _convert(op, operands[0])
         case _:

@@ -177,6 +177,10 @@ class Scalars:
     def from_index(self, a: SSAValue, type: Attribute) -> SSAValue:
         return self._append(arith.IndexCastOp(a, type))
 
+    def bitcast(self, a: SSAValue, target: DType) -> SSAValue:
+        """The same bits as a value of another type of as many bits."""
+        return self._append(arith.BitcastOp(a, target.scalar))
+
     def convert(self, a: SSAValue, source: DType, target: DType) -> SSAValue:
         """`a` of dtype `source` as dtype `target`.
 

@@ -12,12 +12,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from anyshape.codegen.attend import attend_schedule, emit_attend
-from anyshape.codegen.contract import contract_schedule, emit_contract
 from anyshape.codegen.host import DESCRIPTOR, emit_program
 from anyshape.codegen.llvm import LoadedCode, Target, emit_assembly, emit_object, host_target, optimise
 from anyshape.codegen.microkernels import Part, attend_parts, part_object
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import Claim, EmittedKernel, emit_kernel
+from anyshape.codegen.products import emit_product, product_part, product_schedule
 from anyshape.dialects.dhlo import ConstantStore, Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.dhlo.graph import facts_of, only_function
@@ -33,7 +33,7 @@ from anyshape.driver.recording import Compilation, record
 from anyshape.driver.stored import BuiltObjects, Stages, StoredProgram, Summary
 from anyshape.fusion import copy_shared_results, decide_fusion, outline_groups
 from anyshape.host import BuiltProgram, LaunchShape, build_program
-from anyshape.kernels import Launch, Plan, PlanTable
+from anyshape.kernels import Launch, Plan, PlanTable, why_no_prologue
 from anyshape.kernels.loop_cost import loop_grain
 from anyshape.runtime import Program, runtime
 from anyshape.support.machine import Machine
@@ -41,7 +41,7 @@ from anyshape.support.options import Options
 from anyshape.support.trace import Trace
 from anyshape.symbolic import describe_relation
 
-CLAIMS: Mapping[type[Operation], Claim] = {ContractOp: emit_contract, AttendOp: emit_attend}
+CLAIMS: Mapping[type[Operation], Claim] = {ContractOp: emit_product, AttendOp: emit_attend}
 
 
 def build_objects(
@@ -77,13 +77,13 @@ def compile_objects(
     run_graph_passes(module, store, trace, options)
     func = only_function(module)
     with trace.stage("fuse"):
-        decision = decide_fusion(func)
+        decision = decide_fusion(func, lambda proposal: why_no_prologue(proposal, machine))
         trace.log("fusion", lambda: "\n".join(str(edge) for edge in decision.edges))
         outline_groups(func, decision)
         copy_shared_results(func)
     trace.dump("fused", "mlir", lambda: str(module))
     with trace.stage("plan"):
-        table, launches = plan_kernels(func, packable_weights(func, store, options))
+        table, launches = plan_kernels(func, packable_weights(func, store, options), options.activations)
         kernels = {plan.kernel.sym_name.data: plan.kernel for plan in table.plans.values()}
     trace.log("kernels", lambda: "\n".join(str(kernel) for kernel in kernels.values()))
     trace.dump("kernels", "mlir", lambda: "\n".join(str(kernel) for kernel in kernels.values()))
@@ -145,9 +145,12 @@ def guards_of(program: ProgramOp) -> list[str]:
     return found
 
 
-def plan_kernels(func: FuncOp, packable: Collection[str]) -> tuple[PlanTable, dict[FusionOp, Launch]]:
-    """A plan for every fusion of `func`, equal ones shared; products take the weights in `packable` packed."""
-    table = PlanTable()
+def plan_kernels(
+    func: FuncOp, packable: Collection[str], activations: str = "int16"
+) -> tuple[PlanTable, dict[FusionOp, Launch]]:
+    """A plan for every fusion of `func`, equal ones shared; products take the weights in `packable` packed, and quantised ones round
+    their left-hand sides to `activations`."""
+    table = PlanTable(activations)
     launches: dict[FusionOp, Launch] = {}
     for op in func.body.block.ops:
         if isinstance(op, FusionOp):
@@ -177,7 +180,7 @@ def emit_kernels(
 def _launch_shape(plan: Plan, emitted: EmittedKernel, machine: Machine) -> LaunchShape:
     outermost = plan.kernel.body.block.last_op
     if isinstance(outermost, ContractOp):
-        schedule = contract_schedule(outermost, machine)
+        schedule = product_schedule(outermost, machine)
         return LaunchShape(schedule.extent, schedule.grain, schedule.scratch_bytes)
     if isinstance(outermost, AttendOp):
         schedule = attend_schedule(outermost, machine)
@@ -200,7 +203,7 @@ def _parts(kernels: Iterable[KernelOp]) -> list[Part]:
     for kernel in kernels:
         outermost = kernel.body.block.last_op
         if isinstance(outermost, ContractOp):
-            found.add(Part("contract", outermost.factors))
+            found.add(product_part(outermost))
         elif isinstance(outermost, AttendOp):
             found.update(attend_parts(str(buffer_of(outermost.query).element_type)))
     return sorted(found)

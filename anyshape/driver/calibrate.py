@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,8 @@ _MEMORY_BYTES = 256 << 20
 _ALIGNMENT = 64
 _SPIN_STEPS = 400
 """Of a point of `spin`: some 500 ns."""
+_TEAM_SAMPLE_BYTES = 512 << 20
+"""Bytes that several threads read for one sample: some 10 ms, beside which their start is little."""
 _LEAST_REGION = 100.0
 """No two threads meet in less, whatever the noise of two measurements says."""
 
@@ -79,6 +84,24 @@ class _Kernels:
         """Passes over the first elements of an array, a multiple of READS vectors."""
         run = self._function("read", _NUMBER, _NUMBER, _ADDRESS, _ADDRESS)
         return _Sampler(lambda passes: run(floats, passes, _address(array), _address(self._out)), time.thread_time_ns)
+
+    def team_read(self, array: Floats, threads: int, passes: int) -> float:
+        """Bytes a nanosecond that several threads read together, each a part of the array of its own, several times over."""
+        run = self._function("read", _NUMBER, _NUMBER, _ADDRESS, _ADDRESS)
+        size = array.size // threads // self._block * self._block
+        outs = [_aligned(CHAINS * self._block) for _ in range(threads)]
+        barrier = threading.Barrier(threads)
+
+        def work(number: int) -> tuple[int, int]:
+            source, out = _address(array[number * size :]), _address(outs[number])
+            barrier.wait()
+            start = time.perf_counter_ns()
+            run(size, passes, source, out)
+            return start, time.perf_counter_ns()
+
+        with ThreadPoolExecutor(threads) as pool:
+            starts, ends = zip(*pool.map(work, range(threads)), strict=True)
+        return 4 * size * threads * passes / (max(ends) - min(starts))
 
     def exponentials(self, source: Floats, target: Floats) -> _Sampler:
         """Passes over an array."""
@@ -139,6 +162,31 @@ def measure_rates(machine: Machine | None = None, *, memory_bytes: int = _MEMORY
         transcendental=least["exponentials"] / 64,
         region=max(_LEAST_REGION, region),
     )
+
+
+@dataclass(frozen=True)
+class ReadRates:
+    """What some threads together read, in bytes a nanosecond: of an array far larger than the caches, and of one in the last
+    level of them."""
+
+    memory: float
+    cache: float
+
+
+def measure_read_rates(
+    threads: int, machine: Machine | None = None, *, memory_bytes: int = _MEMORY_BYTES, rounds: int = _ROUNDS
+) -> ReadRates:
+    """The most that so many threads read at once; arguments as in `measure_rates`."""
+    machine = machine or host_machine()
+    kernels = _Kernels(machine)
+    array = _aligned(kernels.whole_blocks(memory_bytes))
+    cached = array[: kernels.whole_blocks(min(memory_bytes, machine.last_level_cache // 3))]
+    best = [0.0, 0.0]
+    for _ in range(rounds):
+        for index, part in enumerate((array, cached)):
+            passes = max(1, min(_TEAM_SAMPLE_BYTES, 2 * memory_bytes) // part.nbytes)
+            best[index] = max(best[index], kernels.team_read(part, threads, passes))
+    return ReadRates(*best)
 
 
 def _aligned(floats: int) -> Floats:

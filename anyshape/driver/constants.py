@@ -8,6 +8,7 @@ import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,11 @@ import numpy as np
 from anyshape.codegen.llvm import LoadedCode
 from anyshape.codegen.tiles.pack import pack_rhs_name
 from anyshape.codegen.tiles.shape import PANEL, packed_depth
+from anyshape.dialects.block_formats import BlockFormat, block_format
 from anyshape.dialects.dhlo import Array, ConstantStore
 from anyshape.dialects.dhlo.constant import ArrayType
+from anyshape.dialects.packed_blocks import PANEL_ROWS, PackedBlocks, pack_panels
+from anyshape.driver.mapped import drop_pages, mapping_of
 from anyshape.host import ConstantEntry
 from anyshape.kernels import PackedOperand
 from anyshape.support.errors import ArgumentError
@@ -43,6 +47,8 @@ class ConstantTable:
         weight = self.store.type_of(entry.weight)
         if entry.packed is None:
             return weight
+        if isinstance(entry.packed, PackedBlocks):
+            return ArrayType(weight.dtype, entry.packed.shape)
         panels = -(-entry.packed.n // PANEL)
         return ArrayType(weight.dtype, (panels, _panel_rows(entry.packed), PANEL))
 
@@ -88,7 +94,7 @@ class ConstantTable:
 
     def arrays(self, code: LoadedCode) -> list[Array]:
         """Every array of the table in one block: weights copied, so that they are constants even if the model's own are
-        changed later, or packed by `code`.
+        changed later, or packed by `code`. Large ones in files that are mapped read-only stay where they are.
 
         Raises:
             ArgumentError: the table has live weights, which have no values of their own.
@@ -99,10 +105,19 @@ class ConstantTable:
                 "a program with live weights has no constants of its own", got=", ".join(live),
                 remedy="load it with `load_live`; to deploy a model, compile it with `anyshape.compile`",
             )  # fmt: skip
-        arrays = self.allocate(self.entries)
-        pairs = zip(self.entries, arrays, strict=True)
-        run_jobs([job for entry, array in pairs for job in fill_jobs(code, entry, self.store[entry.weight], array)])
-        return arrays
+        made = [entry for entry in self.entries if not self._stays(entry)]
+        arrays = dict(zip(made, self.allocate(made), strict=True))
+        run_jobs([
+            job for entry in made for job in fill_jobs(code, entry, self.store[entry.weight], arrays[entry])
+        ])  # fmt: skip
+        return [arrays[entry] if entry in arrays else self.store[entry.weight] for entry in self.entries]
+
+    def _stays(self, entry: ConstantEntry) -> bool:
+        """Whether a weight is read where it lies."""
+        if entry.packed is not None or self.bytes_of(entry) < LARGE_TABLE:
+            return False
+        weight = self.store[entry.weight]
+        return weight.flags.c_contiguous and weight.flags.aligned and mapping_of(weight) is not None
 
     def write(self, path: Path, code: LoadedCode) -> None:
         """Write the blob: every array at its offset."""
@@ -164,11 +179,28 @@ def fill_jobs(code: LoadedCode, entry: ConstantEntry, weight: Array, target: Arr
     if entry.packed is None:
         yield lambda: np.copyto(target, weight)
         return
+    if isinstance(entry.packed, PackedBlocks):
+        yield from _block_jobs(entry.packed, weight, target)
+        return
     source = np.ascontiguousarray(weight)
     panel_bytes = math.prod(target.shape[1:]) * target.itemsize
     step = max(1, JOB_BYTES // max(1, panel_bytes))
     for first in range(0, len(target), step):
         yield _pack_job(code, entry.packed, source, target, range(first, min(first + step, len(target))))
+
+
+def _block_jobs(packed: PackedBlocks, weight: Array, target: Array) -> Iterator[Job]:
+    """What packs block-quantised weights, some panels at a time."""
+    step = max(1, JOB_BYTES // max(1, target.shape[1]))
+    for first in range(0, len(target), step):
+        panels = target[first : first + step]
+        rows = weight[first * PANEL_ROWS : (first + step) * PANEL_ROWS]
+        yield partial(_pack_blocks, block_format(packed.format), rows, panels)
+
+
+def _pack_blocks(format: BlockFormat, rows: Array, panels: Array) -> None:
+    pack_panels(format, rows, panels)
+    drop_pages(rows)
 
 
 def _pack_job(code: LoadedCode, p: PackedOperand, source: Array, target: Array, panels: range) -> Job:

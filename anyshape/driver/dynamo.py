@@ -24,7 +24,7 @@ from anyshape.driver.live import load_live
 from anyshape.driver.remarks import JOURNAL, GraphReport, Kind
 from anyshape.driver.reproducer import Crash, replay_command, write_crash
 from anyshape.driver.stored import Summary
-from anyshape.frontends.torch.dynamo.calls import GraphCall, Run, overlaps
+from anyshape.frontends.torch.dynamo.calls import CallWhere, GraphCall, Run, overlaps
 from anyshape.frontends.torch.dynamo.errors import as_seen
 from anyshape.frontends.torch.dynamo.functional import (
     FunctionalGraph,
@@ -36,7 +36,7 @@ from anyshape.frontends.torch.dynamo.graph import GraphLowering, GraphProgram
 from anyshape.frontends.torch.dynamo.inputs import needs_gradients, unusable_among
 from anyshape.frontends.torch.dynamo.partitions import PREFIX, split
 from anyshape.frontends.torch.dynamo.record import record_graph
-from anyshape.frontends.torch.dynamo.signals import SIGNALS, graph_name
+from anyshape.frontends.torch.dynamo.signals import SIGNALS, graph_break, graph_name
 from anyshape.frontends.torch.live import WeightWatch
 from anyshape.frontends.torch.locations import calling_line, first_source_line
 from anyshape.runtime import torch_adaptor
@@ -110,6 +110,9 @@ class _GraphCompilation:
     def run(self, example_inputs: Sequence[Any]) -> Callee:
         """The graph as a function of its inputs."""
         start = time.perf_counter()
+        broken = graph_break(self._graph_module)
+        if broken is not None:
+            JOURNAL.remark("break", *broken)
         try:
             left = self._whole_graph_left(example_inputs)
             if left is not None:
@@ -183,16 +186,27 @@ class _GraphCompilation:
 
     def _compile_part(self, part: fx.GraphModule, lower: Callable[[], GraphProgram]) -> Callee:
         """A part as a function; as PyTorch runs it, where it cannot be compiled."""
+        return self._or_as_it_is(lambda: self._load(lower(), part), part)
+
+    def _or_as_it_is(self, compiled: Callable[[], Callee], part: fx.GraphModule) -> Callee:
         try:
-            return self._load(lower(), part)
+            return compiled()
         except Exception as error:
             self._note_failure(error, _lowering_of(part), part)
             return part.forward
 
-    def _load(self, program: GraphProgram, part: fx.GraphModule) -> GraphCall:
-        program, run = _INSTANCES.program_of(program, self._options, self._built)
+    def _load(self, program: GraphProgram, part: fx.GraphModule) -> Callee:
+        served = _INSTANCES.program_of(program, self._options, self._built)
         self._parts += 1
-        return GraphCall(program, run, self._instead_of(part))
+        call = GraphCall(served.program, served.run, self._instead_of(part))
+        if not served.only_if:
+            return call
+
+        def otherwise() -> Callee:
+            own = _INSTANCES.compiled(program, self._options, self._built)
+            return GraphCall(own.program, own.run, self._instead_of(part))
+
+        return CallWhere(served.only_if, call, lambda: self._or_as_it_is(otherwise, part))
 
     def _built(self, program: GraphProgram) -> Run:
         names = [spec.name for spec in program.inputs]
@@ -254,8 +268,9 @@ class _GraphCompilation:
         try:
             names: list[str] = []
             store = ConstantStore()
+            kept: Any = None
             if lower is None:
-                kept = record_graph(graph)
+                kept = None if self._functional is None else record_graph(graph)
             else:
                 program = lower()  # a failed compilation has consumed the first one
                 kept, store = program.module, program.store

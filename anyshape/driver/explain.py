@@ -364,7 +364,8 @@ def _loop_text(op: Operation, names: Mapping[str, Size]) -> str:
             return f"dot {text([op.size])}"
         case ContractOp():
             batch = f"{text(op.batch.data)} of " if op.batch.data else ""
-            return f"product {batch}m × n × k = {text(op.extents.data)} ({op.factors}{', packed' if op.packed else ''})"
+            factors = op.factors if op.blocks is None else f"blocks of {op.blocks.data}"
+            return f"product {batch}m × n × k = {text(op.extents.data)} ({factors}{', packed' if op.packed else ''})"
         case AttendOp():
             causal = ", causal" if op.causal is not None else ""
             element = buffer_of(op.query).element_type

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from threading import Lock
+from typing import TypeAlias
 from weakref import ReferenceType, ref
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from anyshape.dialects.context import new_context
+from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.dhlo.graph import facts_of, only_function
-from anyshape.frontends.torch.dynamo.calls import Run
+from anyshape.frontends.torch.dynamo.calls import Place, Run
 from anyshape.frontends.torch.dynamo.graph import GraphInput, GraphProgram
-from anyshape.frontends.torch.program import FromConstant, FromSize, OutputSource
+from anyshape.frontends.torch.dynamo.strides import Copied, Layout, Strided
+from anyshape.frontends.torch.program import FromConstant, FromInput, FromSize, OutputSource
 from anyshape.passes.context import GraphContext
 from anyshape.passes.cse import CsePass
 from anyshape.passes.dce import DcePass
 from anyshape.passes.simplify import SimplifyPass
-from anyshape.passes.specialise import specialised
+from anyshape.passes.specialise import reshape_where_nothing_moves, specialised
 from anyshape.support.options import Options
-from anyshape.symbolic import Size
+from anyshape.symbolic import Facts, Size
+from anyshape.symbolic.errors import ContradictionError
 
 _KEPT = 64
 """Compiled graphs that are compared with new ones; a model that breaks into more is compiled as without this."""
+
+_NUMBERS = 3
+"""Sizes given as numbers up to which all choices are tried."""
+
+Equal: TypeAlias = tuple[str, Size]
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,20 @@ class _Compiled:
     run: ReferenceType[Run]
 
 
+@dataclass(frozen=True)
+class Served:
+    """A program that serves a graph.
+
+    Attributes:
+        program: the graph that it is of, with the arguments and results of the graph that it serves.
+        only_if: sizes of the served graph that must be equal in a call for this program to compute the same.
+    """
+
+    program: GraphProgram
+    run: Run
+    only_if: tuple[tuple[Place, Place], ...] = ()
+
+
 class Instances:
     """The graphs compiled last in this process."""
 
@@ -42,44 +67,60 @@ class Instances:
         self._compiled: tuple[_Compiled, ...] = ()
         self._lock = Lock()
 
-    def program_of(
-        self, graph: GraphProgram, options: Options, compile: Callable[[GraphProgram], Run]
-    ) -> tuple[GraphProgram, Run]:
-        """A program for `graph`, found or compiled, and the graph that it is of, with the arguments and results of `graph`."""
-        found = self._find(graph, options)
-        if found is None:
-            run = compile(replace(graph, module=graph.module.clone()))  # compiling consumes a module
-            with self._lock:
-                alive = [compiled for compiled in self._compiled if compiled.run() is not None]
-                self._compiled = (_Compiled(graph, options, ref(run)), *alive[: _KEPT - 1])
-            found = graph, run
-        return found
+    def program_of(self, graph: GraphProgram, options: Options, compile: Callable[[GraphProgram], Run]) -> Served:
+        """A program for `graph`, found or compiled."""
+        return self._find(graph, options) or self.compiled(graph, options, compile)
 
-    def _find(self, special: GraphProgram, options: Options) -> tuple[GraphProgram, Run] | None:
-        text: str | None = None
+    def compiled(self, graph: GraphProgram, options: Options, compile: Callable[[GraphProgram], Run]) -> Served:
+        """A program of `graph` itself, which is kept for graphs that are instances of it."""
+        run = compile(replace(graph, module=graph.module.clone()))  # compiling consumes a module
+        with self._lock:
+            alive = [compiled for compiled in self._compiled if compiled.run() is not None]
+            self._compiled = (_Compiled(graph, options, ref(run)), *alive[: _KEPT - 1])
+        return Served(graph, run)
+
+    def _find(self, special: GraphProgram, options: Options) -> Served | None:
+        forms: dict[tuple[Equal, ...], object] = {}
         for compiled in self._compiled:
             run = compiled.run()
             if compiled.options != options or run is None:
                 continue
-            sizes = _matching_sizes(compiled.general, special)
-            if sizes is None or not _same_outputs(compiled.general, special, sizes):
+            match = _match(compiled.general, special)
+            if match is None or not _same_outputs(compiled.general, special, match):
                 continue
-            instance = specialised(compiled.general.module, sizes, facts_of(only_function(special.module)))
+            instance = specialised(compiled.general.module, match.sizes, match.facts)
             if instance is None:
                 continue
-            text = text or _normal_text(special.module.clone(), special)
-            if _normal_text(instance, special) == text:
-                inputs = tuple(_renumbered(compiled.general, special, sizes))
-                return replace(compiled.general, inputs=inputs, weights=special.weights), run
+            if match.equal not in forms:
+                forms[match.equal] = _normal_form(_with_equal(special, match), special.inputs, special.store)
+            if _normal_form(instance, compiled.general.inputs, special.store) == forms[match.equal]:
+                served = _with_arguments(compiled.general, special, match)
+                if served is not None:
+                    return Served(served, run, tuple(_places(special, match.equal)))
         return None
+
+
+@dataclass(frozen=True)
+class _Match:
+    """How the inputs of a general graph become those of a special one.
+
+    Attributes:
+        sizes: what the general graph's symbols are in the special one.
+        equal: symbols of the special graph that are one size in the general graph, each with the size that stands for it.
+        facts: those of the special graph, and that.
+    """
+
+    sizes: Mapping[str, Size]
+    equal: tuple[Equal, ...]
+    facts: Facts
 
 
 def _tensors(program: GraphProgram) -> list[GraphInput]:
     return [spec for spec in program.inputs if not spec.is_size]
 
 
-def _matching_sizes(general: GraphProgram, special: GraphProgram) -> dict[str, Size] | None:
-    """What the symbols of `general` are in `special`; None where no choice makes the inputs agree."""
+def _match(general: GraphProgram, special: GraphProgram) -> _Match | None:
+    """None where no choice of sizes makes the inputs agree."""
     pairs = list(zip(_tensors(general), _tensors(special), strict=False))
     if len(_tensors(general)) != len(_tensors(special)) or len(general.outputs) != len(special.outputs):
         return None
@@ -91,42 +132,137 @@ def _matching_sizes(general: GraphProgram, special: GraphProgram) -> dict[str, S
         symbol = size.as_symbol()
         if symbol is not None:
             sizes.setdefault(symbol, target)
+    elements = [[spec for spec in program.inputs if spec.is_element] for program in (general, special)]
+    for ours, theirs in zip(*elements, strict=False):  # sizes that elements say are compared with those alone
+        sizes[ours.name] = theirs.sizes[0]
+    for chosen in _choices(general, special, sizes):
+        equal = _made_equal((size.substitute(chosen), target) for size, target in axes)
+        facts = None if equal is None else _facts_with(special, equal)
+        if equal is not None and facts is not None:
+            final = {symbol: size.substitute(equal) for symbol, size in chosen.items()}
+            return _Match(final, tuple(equal.items()), facts)
+    return None
+
+
+def _made_equal(pairs: Iterable[tuple[Size, Size]]) -> dict[str, Size] | None:
+    """Symbols to write as others, so that the sizes of each pair are equal; None where a pair differs in more than one symbol."""
+    equal: dict[str, Size] = {}
+    for one, other in pairs:
+        one, other = one.substitute(equal), other.substitute(equal)
+        if one == other:
+            continue
+        if len(one.symbols) != 1 or len(other.symbols) != 1:
+            return None
+        (kept,), (gone,) = one.symbols, other.symbols
+        renamed = {gone: Size.symbol(kept)}
+        if other.substitute(renamed) != one:
+            return None
+        equal = {symbol: size.substitute(renamed) for symbol, size in equal.items()} | renamed
+    return equal
+
+
+def _choices(general: GraphProgram, special: GraphProgram, sizes: Mapping[str, Size]) -> Iterator[Mapping[str, Size]]:
+    """The sizes of symbols that are no axis, but given as numbers: each may be any such number of the special graph, or 0 or 1."""
+    free = [spec.sizes[0] for spec in general.inputs if spec.is_size]
+    names = [name for name in (size.as_symbol() for size in free) if name is not None and name not in sizes]
     bound = {symbol for spec in general.inputs for size in spec.sizes for symbol in size.symbols}
-    if bound - sizes.keys() or any(size.substitute(sizes) != target for size, target in axes):
+    if bound - sizes.keys() - set(names) or len(names) > _NUMBERS:
+        return
+    given = [*(spec.sizes[0] for spec in special.inputs if spec.is_size), Size.const(1), Size.const(0)]
+    for values in product(given, repeat=len(names)):
+        yield {**sizes, **dict(zip(names, values, strict=True))}
+
+
+def _facts_with(special: GraphProgram, equal: Mapping[str, Size]) -> Facts | None:
+    """What holds of the special graph's sizes, and that these are equal; None where they cannot be."""
+    facts = facts_of(only_function(special.module)).copy()
+    try:
+        for symbol, size in equal.items():
+            facts.assume(Size.symbol(symbol).eq(size))
+    except ContradictionError:
         return None
-    return sizes
+    return facts
 
 
-def _same_outputs(general: GraphProgram, special: GraphProgram, sizes: dict[str, Size]) -> bool:
-    def at(source: OutputSource) -> OutputSource:
-        if not isinstance(source, FromSize):
-            return source
-        size = source.size.substitute(sizes)
-        return FromConstant(size.value) if size.is_constant else FromSize(size)
+def _same_outputs(general: GraphProgram, special: GraphProgram, match: _Match) -> bool:
+    """Whether the outputs come from the same places and lie the same way, as far as the graphs themselves do not say."""
+    equal = dict(match.equal)
 
-    ours = [type(at(source)) for source, _ in general.outputs]
-    return general.is_single == special.is_single and ours == [type(source) for source, _ in special.outputs]
+    def at(program: GraphProgram, sizes: Mapping[str, Size], source: OutputSource) -> object:
+        match source:
+            case FromSize(size):
+                size = size.substitute(sizes)
+                return repr(size.value) if size.is_constant else size
+            case FromConstant(value):
+                return repr(value)
+            case FromInput(index):
+                return "input", _tensors(program).index(program.inputs[index])
+            case _:
+                return source
+
+    def lies(layout: Layout, sizes: Mapping[str, Size]) -> object:
+        if isinstance(layout, Strided):
+            return [tuple(size.substitute(sizes) for size in each) for each in (layout.sizes, layout.strides)]
+        return isinstance(layout, Copied)  # a permutation is part of the graph
+
+    ours = [(at(general, match.sizes, source), lies(layout, match.sizes)) for source, layout in general.outputs]
+    theirs = [(at(special, equal, source), lies(layout, equal)) for source, layout in special.outputs]
+    return general.is_single == special.is_single and ours == theirs
 
 
-def _renumbered(general: GraphProgram, special: GraphProgram, sizes: dict[str, Size]) -> Iterator[GraphInput]:
-    """The inputs of `general` at the positions that the arguments have in `special`."""
+def _with_arguments(general: GraphProgram, special: GraphProgram, match: _Match) -> GraphProgram | None:
+    """The general graph with its inputs at the positions that the arguments have in the special one."""
     tensors = iter(_tensors(special))
+    equal = dict(match.equal)
+    numbers = {spec.sizes[0].substitute(equal): spec.position for spec in special.inputs if spec.is_size}
+    inputs: list[GraphInput] = []
     for spec in general.inputs:
         if not spec.is_size:
-            yield replace(spec, position=next(tensors).position)
+            inputs.append(replace(spec, position=next(tensors).position))
             continue
-        (size,) = spec.sizes
-        target = size.substitute(sizes)
-        given = next((other for other in special.inputs if other.is_size and other.sizes == (target,)), None)
-        yield replace(spec, position=-1 if given is None else given.position, length=target.constant_or(None))
+        target = spec.sizes[0].substitute(match.sizes)
+        length = target.constant_or(None)
+        if length is None and target not in numbers:
+            return None
+        inputs.append(replace(spec, position=numbers.get(target, -1), length=length))
+    return replace(general, inputs=tuple(inputs), weights=special.weights)
 
 
-def _normal_text(module: ModuleOp, program: GraphProgram) -> str:
-    """The graph in the form in which equal computations are most likely to be equal text."""
-    context = GraphContext.of(new_context(), program.store)
+def _places(special: GraphProgram, equal: Iterable[Equal]) -> Iterator[tuple[Place, Place]]:
+    """Where a call says what the sizes are that must be equal."""
+    places: dict[Size, Place] = {}
+    for spec in special.inputs:
+        for axis, size in enumerate(spec.sizes):
+            places.setdefault(size, Place(spec.position, None if spec.is_size else axis))
+    return ((places[Size.symbol(symbol)], places[size]) for symbol, size in equal)
+
+
+def _with_equal(special: GraphProgram, match: _Match) -> ModuleOp:
+    if not match.equal:
+        return special.module.clone()
+    module = specialised(special.module, dict(match.equal), match.facts)
+    assert module is not None  # what holds of the graph holds of it at equal sizes
+    return module
+
+
+def _normal_form(module: ModuleOp, inputs: Sequence[GraphInput], store: ConstantStore) -> object:
+    """The graph in the form in which equal computations are most likely to be equal: a value that can be compared."""
+    context = GraphContext.of(new_context(), store)
+    func = only_function(module)
+    SimplifyPass().apply(context, module)
+    reshape_where_nothing_moves(func)
     for each in (SimplifyPass(), CsePass(), DcePass()):
         each.apply(context, module)
-    block = only_function(module).body.block
-    for value in (*block.args, *(result for op in block.ops for result in op.results)):
-        value.name_hint = None
-    return str(module)
+    block = func.body.block
+    numbers: dict[SSAValue, int] = {}
+    ops: list[object] = []
+    arguments = [value for value, spec in zip(block.args, inputs, strict=True) if not spec.is_size]
+    for value in arguments:
+        numbers[value] = len(numbers)
+    for op in block.ops:
+        assert not op.regions
+        operands = tuple(numbers[value] for value in op.operands)
+        ops.append((op.name, operands, dict(op.attributes), dict(op.properties)))  # which give the types of the results
+        for value in op.results:
+            numbers[value] = len(numbers)
+    return [value.type for value in arguments], ops

@@ -25,6 +25,7 @@ from anyshape.passes.merge_products import MergeProductsPass
 from anyshape.passes.simplify import SimplifyPass
 from anyshape.passes.sink_reshapes import SinkReshapesPass
 from anyshape.passes.split_reductions import SplitReductionsPass
+from anyshape.passes.update_in_place import UpdateInPlacePass
 from anyshape.passes.verify import VerifyPass
 from anyshape.support.errors import AnyshapeError
 from anyshape.support.options import Options
@@ -44,6 +45,7 @@ GRAPH_PASSES: tuple[ModulePass, ...] = (
     SplitReductionsPass(),  # long reductions in chunks
     CsePass(),  # equal ops once
     DcePass(),  # what no result needs
+    UpdateInPlacePass(),  # results that lie in an argument's memory
 )
 """The pipeline, in order. A pass may stand here more than once."""
 

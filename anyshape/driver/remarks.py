@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-Kind: TypeAlias = Literal["op", "gradients", "input", "overlap", "compile", "run"]
+Kind: TypeAlias = Literal["break", "op", "gradients", "input", "overlap", "compile", "run"]
 
 MEANINGS: Mapping[Kind, str] = {
+    "break": "a break between two graphs, because TorchDynamo cannot trace what stands there",
     "op": "an op that PyTorch runs, because anyshape cannot",
     "gradients": "a graph that PyTorch runs, because its results may be differentiated",
     "input": "a graph that PyTorch runs, because of one of its inputs",
@@ -69,7 +70,7 @@ class Remark:
         subject: the op, the input, or the graph.
         reason: why.
         location: `file:line` in the user's program, where known.
-        count: how often: compilations for `op`, `gradients`, `input` and `compile`, calls for `overlap` and `run`.
+        count: how often: compilations for `break`, `op`, `gradients`, `input` and `compile`, calls for `overlap` and `run`.
         replay: the command that replays a failure.
     """
 

@@ -2,7 +2,7 @@
 
     crash.json      the options, the versions, the line of the user's program, the error; the types of the weights
     graph.mlir      the `dhlo` graph as it was handed to the compiler; or, where making that failed:
-    graph.json      PyTorch's graph
+    graph.json      PyTorch's graph, where that is of ATen ops: there is none if making it so failed
     fx.txt          PyTorch's graph, for people
     traceback.txt   where it failed
 
@@ -21,7 +21,7 @@ from importlib import import_module, metadata
 from io import StringIO
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -48,7 +48,7 @@ FOLDERS = 32
 """Folders that are kept; the oldest go first."""
 
 _PLACE = "crashes"
-_FORMAT = 1
+_FORMAT = 2
 _PACKAGES = ("anyshape", "xdsl", "xtc-mlir-python-bindings", "llvmlite", "numpy", "torch")
 _REPLAYED = ("precision", "pack_weights", "pack_budget_bytes", "threads")
 """Options that decide what code comes out; a replay takes them from the folder, and verifies after every pass."""
@@ -103,12 +103,12 @@ class Crash:
 
 
 def write_crash(
-    options: Options, error: BaseException, crash: Crash, graph: ModuleOp | Json, fx_text: str
+    options: Options, error: BaseException, crash: Crash, graph: ModuleOp | Json | None, fx_text: str
 ) -> Path | None:
     """Write the folder, in `crashes` under the folder of dumps or of the cache.
 
     Args:
-        graph: the `dhlo` graph, or PyTorch's as `record_graph` gives it.
+        graph: the `dhlo` graph, or PyTorch's as `record_graph` gives it; None where that could not be made.
         fx_text: PyTorch's graph.
 
     Returns:
@@ -118,17 +118,22 @@ def write_crash(
     if base is None:
         return None
     kind, text = ("mlir", _text_of(graph)) if isinstance(graph, ModuleOp) else ("json", json.dumps(graph, indent=1))
-    name = hashlib.sha256(f"{crash.error.splitlines()[0]}\n{text}".encode()).hexdigest()[:16]
+    said = fx_text if graph is None else text
+    name = hashlib.sha256(f"{crash.error.splitlines()[0]}\n{said}".encode()).hexdigest()[:16]
     place = base / _PLACE
     folder = PrivateFolder(place / name)
     try:
         for each in (base, place):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make_room(place)
-        folder.write(f"graph.{kind}", text.encode())
+        if graph is not None:
+            folder.write(f"graph.{kind}", text.encode())
         folder.write("fx.txt", fx_text.encode())
         folder.write("traceback.txt", "".join(traceback.format_exception(error)).encode())
-        folder.write("crash.json", json.dumps({"format": _FORMAT, **asdict(crash)}, indent=1).encode())
+        folder.write(
+            "crash.json",
+            json.dumps({"format": _FORMAT, "has_graph": graph is not None, **asdict(crash)}, indent=1).encode(),
+        )
     except (OSError, ValueError):
         return None  # what failed first is what the user must hear of
     return folder.path
@@ -139,8 +144,8 @@ def replay_command(folder: Path) -> str:
     return f"anyshape replay {quote(str(folder))}"
 
 
-def read_crash(folder: Path) -> tuple[Crash, ModuleOp | Json]:
-    """What `write_crash` wrote.
+def read_crash(folder: Path) -> tuple[Crash, ModuleOp | Json | None]:
+    """What `write_crash` wrote; its graph is None where none could be made.
 
     Raises:
         ArtifactError: the folder is none of its folders, or of another format.
@@ -149,9 +154,15 @@ def read_crash(folder: Path) -> tuple[Crash, ModuleOp | Json]:
     try:
         files.check()
         head, text, record = map(files.read, ("crash.json", "graph.mlir", "graph.json"))
-        if head is None or (text is None and record is None):
-            raise ValueError("crash.json or the graph is missing")
-        crash = _decode(json.loads(head))
+        if head is None:
+            raise ValueError("crash.json is missing")
+        values: dict[str, Any] = dict(json.loads(head))
+        has_graph = values.pop("has_graph")
+        crash = _decode(values)
+        if has_graph is False:
+            return crash, None
+        if text is None and record is None:
+            raise ValueError("the graph is missing")
         if text is None:
             return crash, json.loads(record or b"")
         module = Parser(new_context(), text.decode(), str(folder / "graph.mlir")).parse_module()
@@ -177,8 +188,7 @@ def replay(crash: Crash, graph: ModuleOp | Json, log: Sequence[str] = (), dump: 
         load_program(built, options.threads or 0)
 
 
-def _decode(head: Any) -> Crash:
-    values = cast("dict[str, Any]", dict(head))
+def _decode(values: dict[str, Any]) -> Crash:
     if values.pop("format") != _FORMAT:
         raise ValueError("it was written by another version")
     options = {name: values["options"][name] for name in _REPLAYED}

@@ -13,6 +13,7 @@ from anyshape.codegen.llvm import Target
 from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.dtypes import BY_NAME, dtype_of_numpy
 from anyshape.dialects.host import ProgramOp
+from anyshape.dialects.packed_blocks import PackedBlocks
 from anyshape.dialects.tile import KernelOp
 from anyshape.driver.cache import Cache, Entry, key_of
 from anyshape.driver.constants import ConstantTable
@@ -107,13 +108,17 @@ def _to_entry(built: BuiltObjects, given: frozenset[str], beside: Any) -> Entry:
     return Entry(head, {**built.objects, **{name: array.tobytes() for name, array in made.items()}})
 
 
+def _packed_from(fields: Mapping[str, Any]) -> PackedOperand | PackedBlocks:
+    return PackedBlocks(**fields) if "format" in fields else PackedOperand(**fields)
+
+
 def _from_entry(entry: Entry, store: ConstantStore) -> BuiltObjects:
     head = entry.head
     for name, (dtype, shape) in head["weights"].items():
         # Its name was made of its contents, and the contents of an entry are those that were written.
         store.put(name, np.frombuffer(entry.blobs[name], BY_NAME[dtype].numpy).reshape(shape))
     constants = tuple(
-        ConstantEntry(weight, None if packed is None else PackedOperand(**packed))
+        ConstantEntry(weight, None if packed is None else _packed_from(packed))
         for weight, packed in head["constants"]
     )
     summary = Summary(head["launches"], head["symbols"], tuple(head["guards"]))

@@ -3,6 +3,17 @@
 from anyshape.fusion.decide import Decision, Group, decide_fusion
 from anyshape.fusion.groups import Edge
 from anyshape.fusion.outline import outline_groups
+from anyshape.fusion.prologues import Judge, Proposal
 from anyshape.fusion.results import copy_shared_results, viewed
 
-__all__ = ["Decision", "Edge", "Group", "copy_shared_results", "decide_fusion", "outline_groups", "viewed"]
+__all__ = [
+    "Decision",
+    "Edge",
+    "Group",
+    "Judge",
+    "Proposal",
+    "copy_shared_results",
+    "decide_fusion",
+    "outline_groups",
+    "viewed",
+]

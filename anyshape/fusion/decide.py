@@ -12,11 +12,23 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from anyshape.dialects.dhlo import BroadcastInDim, Constant, DotGeneral, Iota, Reduce, Reshape, Scan, SizeOf, Transpose
+from anyshape.dialects.dhlo import (
+    BroadcastInDim,
+    Constant,
+    DotGeneral,
+    Iota,
+    QuantisedDot,
+    Reduce,
+    Reshape,
+    Scan,
+    SizeOf,
+    Transpose,
+)
 from anyshape.fusion.alignment import HERE, broadcasts_rows, keeps_rows, routes_of, spread_axes, why_not_aligned
-from anyshape.fusion.groups import Decision, Edge, Group, reaches, users_of_op
+from anyshape.fusion.groups import MAX_INPUTS, Decision, Edge, Group, reaches, users_of_op
 from anyshape.fusion.horizontal import merge_independent
 from anyshape.fusion.layout import can_multiply, layout_of
+from anyshape.fusion.prologues import Judge, fuse_prologues
 from anyshape.fusion.roles import (
     Role,
     checks_indices,
@@ -38,13 +50,16 @@ RECOMPUTED = 8
 MAX_ROUTES = 16
 """Points at which one kernel may read an op that costs nothing, and moves on the way to one; plans stay as small as graphs."""
 TAKEN = "another kernel computes it, and this one reads what that wrote"
+ENDS_PRODUCT = "it has other users, and the product before it computes it in its epilogue"
 SEPARATE = "the reshape between gives the same memory other axes"
-MAX_INPUTS = 32
-"""Buffers that one kernel may take; more would spill its pointers."""
 
 
-def decide_fusion(func: FuncOp) -> Decision:
-    """Groups for every op of `func` that is neither a weight nor a view, all ops expanded beforehand."""
+def decide_fusion(func: FuncOp, why_no_prologue: Judge | None = None) -> Decision:
+    """Groups for every op of `func` that is neither a weight nor a view, all ops expanded beforehand.
+
+    Args:
+        why_no_prologue: whether a product should compute its left factor itself; none does where it is not given.
+    """
     decision = Decision()
     for op in reversed(list(func.body.block.ops)):
         if not op.results or role_of(op) is Role.RESIDENT:
@@ -52,6 +67,8 @@ def decide_fusion(func: FuncOp) -> Decision:
         if role_of(op) is Role.VIEW and not _is_factor_view(op, decision):
             continue
         _place(op, decision)
+    if why_no_prologue is not None:
+        fuse_prologues(decision, why_no_prologue)
     merge_independent(decision)
     return decision
 
@@ -75,7 +92,7 @@ def _place(op: Operation, decision: Decision) -> None:
         Edge(op, user, SEPARATE) for user in users if isinstance(user, Reshape) and not decision.homes_of(user)
     )
     if home is None:
-        home = Group(len(decision.groups), domain_of(op.results[0]))
+        home = Group(len(decision.groups), domain_of(op.operands[1] if role_of(op) is Role.UPDATE else op.results[0]))
         decision.groups.append(home)
     if outside or homes != [home]:
         home.outputs.extend(op.results)
@@ -114,6 +131,8 @@ def _join(op: Operation, group: Group, decision: Decision) -> None:
             group.scanned = scanned_space(op)
         case Role.CONTRACT | Role.ATTEND:
             group.anchor = op
+        case Role.UPDATE:
+            group.is_update = True
         case _:
             pass
     users = [user for user in users_of_op(op) if user in group.ops]
@@ -129,7 +148,25 @@ def _why_not(op: Operation, group: Group, users: Sequence[Operation], decision: 
     """None when `op` may join `group` as the only one that computes it, else the reason why not."""
     reason = _why_not_member(op, group)
     others = [user for user in users if decision.homes_of(user) != [group]]
-    return _why_not_output(op, group, others, decision) if reason is None and others else reason
+    if reason is None and others:
+        return ENDS_PRODUCT if _ends_product(op) else _why_not_output(op, group, others, decision)
+    return reason
+
+
+def _ends_product(op: Operation) -> bool:
+    """Whether a product can compute an op as its epilogue: there are elementwise ops between, and no other readers."""
+    work = [op]
+    while work:
+        last = work.pop()
+        if not is_elementwise(last) and not is_unit_reshape(last):
+            continue
+        for value in last.operands:
+            owner = value.owner
+            if isinstance(owner, Operation) and value.has_one_use() and domain_of(value) == domain_of(op.results[0]):
+                if role_of(owner) is Role.CONTRACT:
+                    return True
+                work.append(owner)
+    return False
 
 
 def _why_not_member(op: Operation, group: Group) -> str | None:
@@ -138,6 +175,8 @@ def _why_not_member(op: Operation, group: Group) -> str | None:
     if _inputs_after(op, group) > MAX_INPUTS:
         return f"the kernel would read more than {MAX_INPUTS} buffers"
     for user in inside:
+        if role_of(user) is Role.UPDATE and user.operands[0].owner is op:
+            return "it is updated where it lies"
         if any(reads_anywhere(user, position) for position, value in enumerate(user.operands) if value.owner is op):
             return f"{user.name} reads it at points known only at run time"
     match role_of(op):
@@ -151,6 +190,8 @@ def _why_not_member(op: Operation, group: Group) -> str | None:
             return _why_not_scan(op, group, inside)
         case Role.CONTRACT:
             return _why_not_contract(op, group, inside)
+        case Role.UPDATE:
+            return "its result lies in memory that others write too"
         case _:
             return _why_not_attend(group)
 
@@ -199,12 +240,12 @@ def _why_not_factor(op: Operation, anchor: Operation, group: Group) -> str | Non
             layout_of(operand, inside)
     except ValueError as error:
         return f"{anchor.name} reads it many times, and {error}"
-    return can_multiply(anchor, inside) if isinstance(anchor, DotGeneral) else None
+    return can_multiply(anchor, inside) if isinstance(anchor, DotGeneral | QuantisedDot) else None
 
 
 def _why_not_reduce(op: Reduce, group: Group) -> str | None:
     space = space_of(op)
-    if group.anchor is not None or group.scanned is not None:
+    if group.anchor is not None or group.scanned is not None or group.is_update:
         return f"a reduction cannot be part of a {group.kind} kernel"
     if group.space is not None:
         return (
@@ -268,6 +309,8 @@ def _closure(start: Iterable[Operation], group: Group) -> list[Operation]:
 
 def _why_not_output(op: Operation, group: Group, others: Sequence[Operation], decision: Decision) -> str | None:
     """Whether the value may leave the group as one more result, where others use it too."""
+    if group.is_update:
+        return "it has other users, and the kernel writes nothing but parts"
     if group.anchor is not None or role_of(op) in (Role.CONTRACT, Role.ATTEND):
         return "it has other users, and a kernel of a product or attention has one result"
     fits = {group.domain}

@@ -12,6 +12,9 @@ from anyshape.fusion.alignment import Route
 from anyshape.fusion.roles import Role, role_of
 from anyshape.fusion.space import Domain, Space
 
+MAX_INPUTS = 32
+"""Buffers that one kernel may take; more would spill its pointers."""
+
 
 @dataclass(eq=False)
 class Group:
@@ -34,8 +37,13 @@ class Group:
     routes: dict[Operation, frozenset[Route]] = field(default_factory=dict[Operation, frozenset[Route]])
     """The points at which each op is computed, as steps from the group's own point."""
 
+    is_update: bool = False
+    """Whether its results are parts of tensors, written where those lie."""
+
     @property
     def kind(self) -> str:
+        if self.is_update:
+            return "update"
         if self.anchor is not None:
             return "contract" if role_of(self.anchor) is Role.CONTRACT else "attend"
         if self.scanned is not None:
@@ -66,6 +74,14 @@ class Decision:
 
     def homes_of(self, op: Operation) -> list[Group]:
         return self.homes.get(op, [])
+
+    def absorb(self, group: Group, home: Group) -> None:
+        """Every op of `group` becomes one of `home`; which values leave `home` is the caller's affair."""
+        home.ops.update(group.ops)
+        home.inputs = {value for value in home.inputs | group.inputs if value.owner not in home.ops}
+        for op in group.ops:
+            self.homes[op] = list(dict.fromkeys(home if each is group else each for each in self.homes[op]))
+        self.groups.remove(group)
 
 
 def users_of_op(op: Operation) -> list[Operation]:

@@ -61,13 +61,8 @@ def _depends(group: Group, other: Group, decision: Decision) -> bool:
 
 def _merge(group: Group, home: Group, decision: Decision) -> None:
     """Everything of `group` becomes part of `home`."""
-    home.ops.update(group.ops)
     home.outputs.extend(value for value in group.outputs if value not in home.outputs)
-    home.inputs = {value for value in home.inputs | group.inputs if value.owner not in home.ops}
     home.amplified |= group.amplified
     for op, routes in group.routes.items():
         home.routes[op] = home.routes.get(op, frozenset()) | routes
-    for op in group.ops:
-        homes = decision.homes[op]
-        decision.homes[op] = list(dict.fromkeys(home if each is group else each for each in homes))
-    decision.groups.remove(group)
+    decision.absorb(group, home)

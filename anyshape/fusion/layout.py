@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from anyshape.dialects.dhlo import BroadcastInDim, DotGeneral, Reshape, Slice, Transpose, reshape_groups
+from anyshape.dialects.dhlo import BroadcastInDim, DotGeneral, QuantisedDot, Reshape, Slice, Transpose, reshape_groups
 from anyshape.dialects.sizes import row_major_strides, sizes_of
 from anyshape.symbolic import Size, size_min
 
@@ -42,7 +42,7 @@ class Layout:
 def layout_of(value: SSAValue, inside: Container[Operation] | None = None) -> Layout:
     """The layout of a value through transposes, broadcasts, slices and reshapes down to a dense buffer.
 
-    A block argument is a dense buffer, and so is the result of an op that is not `inside` (any op is when None).
+    A block argument is a dense buffer, and so is the result of an op that is not `inside`: where None, of any op that is no layout.
     Raises ValueError when some op between is no layout of its operand.
     """
     owner = value.owner
@@ -50,6 +50,8 @@ def layout_of(value: SSAValue, inside: Container[Operation] | None = None) -> La
     if isinstance(owner, Block) or (inside is not None and owner not in inside):
         return Layout(value, sizes, row_major_strides(sizes))
     if not isinstance(owner, Transpose | BroadcastInDim | Slice | Reshape):
+        if inside is None:
+            return Layout(value, sizes, row_major_strides(sizes))
         raise ValueError(f"{owner.name} is not a layout of its operand")
     source = layout_of(owner.operands[0], inside)
     match owner:
@@ -68,6 +70,27 @@ def layout_of(value: SSAValue, inside: Container[Operation] | None = None) -> La
             return replace(source, sizes=sizes, strides=strides, offset=offset)
         case Reshape():
             return replace(source, sizes=sizes, strides=_reshaped_strides(owner, source))
+
+
+def axes_of_extents(sizes: Sequence[Size], extents: Sequence[Size]) -> list[list[int]]:
+    """For each of the coarser axes `extents` the axes of `sizes` that make it up in order; those of size 1 are in none.
+
+    Raises ValueError where the sizes do not make up the extents.
+    """
+    rest = [axis for axis, size in enumerate(sizes) if size != ONE]
+    runs: list[list[int]] = []
+    for extent in extents:
+        run: list[int] = []
+        total = ONE
+        while total != extent:
+            if not rest:
+                raise ValueError(f"axes {list(map(str, sizes))} do not make up {list(map(str, extents))}")
+            run.append(rest.pop(0))
+            total = total * sizes[run[-1]]
+        runs.append(run)
+    if rest:
+        raise ValueError(f"axes {list(map(str, sizes))} are more than {list(map(str, extents))}")
+    return runs
 
 
 def _broadcast_strides(op: BroadcastInDim, source: Layout) -> tuple[Size, ...]:
@@ -139,10 +162,30 @@ def _matrix(
     return found[0][0], found[1][0], (found[0][1], found[1][1])
 
 
-def can_multiply(op: DotGeneral, inside: Container[Operation] | None = None) -> str | None:
+def left_matrix_of(
+    op: QuantisedDot, inside: Container[Operation] | None = None
+) -> tuple[Layout, Size, Size, tuple[Size, Size]]:
+    """The left factor of a quantised product: its layout, m, k, and the strides of a row and of an element, which is 1.
+
+    Raises ValueError when memory does not allow it.
+    """
+    lhs = layout_of(op.operands[0], inside)
+    last = len(lhs.sizes) - 1
+    m, k, (row, element) = _matrix(lhs, (), (last,), "left")
+    if element != ONE and k != ONE:
+        raise ValueError("the elements of a row of the left factor are not neighbours in memory")
+    if layout_of(op.operands[1], inside).root is not op.operands[1]:
+        raise ValueError("blocks of weights are read as they lie in memory")
+    return lhs, m, k, (row, ONE)
+
+
+def can_multiply(op: DotGeneral | QuantisedDot, inside: Container[Operation] | None = None) -> str | None:
     """None when both factors are strided matrices over their batch axes, else why not."""
     try:
-        matrices_of(op, inside)
+        if isinstance(op, QuantisedDot):
+            left_matrix_of(op, inside)
+        else:
+            matrices_of(op, inside)
     except ValueError as error:
         return str(error)
     return None

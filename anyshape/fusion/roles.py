@@ -12,9 +12,11 @@ from anyshape.dialects.dhlo import (
     Constant,
     DhloOp,
     DotGeneral,
+    DynamicUpdateSlice,
     Elementwise,
     Gather,
     Iota,
+    QuantisedDot,
     Reduce,
     Reshape,
     Scan,
@@ -37,6 +39,7 @@ class Role(Enum):
     SCAN = "scan"
     CONTRACT = "product"
     ATTEND = "attention"
+    UPDATE = "part of a tensor, written where that lies"
 
 
 def role_of(op: Operation) -> Role:
@@ -50,10 +53,12 @@ def role_of(op: Operation) -> Role:
             return Role.REDUCE if reduced_axes(op) else Role.POINT
         case Scan():
             return Role.SCAN if is_scan(op) else Role.POINT
-        case DotGeneral():
+        case DotGeneral() | QuantisedDot():
             return Role.CONTRACT
         case Attention():
             return Role.ATTEND
+        case DynamicUpdateSlice() if op.attribute("in_place"):
+            return Role.UPDATE
         case DhloOp():
             return Role.POINT
         case _:
@@ -89,7 +94,7 @@ def cost_of(op: Operation) -> int:
             return 1000 if reduced_axes(op) else 0
         case Scan():
             return 1000 if is_scan(op) else 0
-        case DotGeneral() | Attention():
+        case DotGeneral() | QuantisedDot() | Attention():
             return 1000
         case _:
             return 2

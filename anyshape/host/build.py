@@ -12,16 +12,18 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.dialects import host
 from anyshape.dialects.dhlo import Reshape, Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
+from anyshape.dialects.dhlo.graph import updates_of
+from anyshape.dialects.packed_blocks import PackedBlocks
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import BufferType, buffer, buffer_of
 from anyshape.fusion import viewed
 from anyshape.kernels import Launch, PackedOperand
-from anyshape.support.errors import ExportError
+from anyshape.support.errors import CodegenError, ExportError
 from anyshape.symbolic import Relation, Size, describe_relation
 
 SHOWN = 4
@@ -42,13 +44,15 @@ class ConstantEntry:
     """An entry of the constant table: a weight as it is, or packed."""
 
     weight: str
-    packed: PackedOperand | None = None
+    packed: PackedOperand | PackedBlocks | None = None
 
     @property
     def name(self) -> str:
         if self.packed is None:
             return self.weight
         p = self.packed
+        if isinstance(p, PackedBlocks):
+            return f"{self.weight}:blocks[{p.k},{p.n},{p.format}]"
         return f"{self.weight}:panels[{p.k},{p.n},{p.k_stride},{p.n_stride},{p.factors}]"
 
 
@@ -87,6 +91,7 @@ class _Builder:
         sites: Sequence[str],
     ) -> None:
         self.graph = func.body.block
+        self.updated = dict(updates_of(func))
         self.names = names
         self.launches = launches
         self.shapes = shapes
@@ -99,18 +104,19 @@ class _Builder:
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.table: dict[ConstantEntry, SSAValue] = {}
         self.bound: dict[str, tuple[str, int]] = {}
+        self.launched: set[Operation] = set()
 
     def build(self, relations: Sequence[Relation]) -> BuiltProgram:
         self._bind_sizes()
         self._guard(relations)
-        results = self._results()
+        self._allocate_results()
         for value, argument in zip(self.graph.args, self.block.args, strict=True):
             if value.uses:
-                self.buffers[value] = self._append(host.DenseOp(argument)).results[0]
+                self.buffers[value] = self._append(self._argument(value, argument)).results[0]
         for op in self.graph.ops:
             match op:
                 case FusionOp():
-                    self._launch(op, results)
+                    self._launch(op)
                 case Reshape():
                     if op.result not in self.buffers:
                         source = self._buffer(op.operands[0])
@@ -124,7 +130,8 @@ class _Builder:
         self.program.constants = ArrayAttr([StringAttr(entry.name) for entry in constants])
         returned = self.graph.last_op
         assert isinstance(returned, ReturnOp)
-        outputs = [(dtype_of(v.type).runtime_code, len(sizes_of(v.type))) for v in returned.operands]
+        results = [value for number, value in enumerate(returned.operands) if number not in self.updated]
+        outputs = [(dtype_of(v.type).runtime_code, len(sizes_of(v.type))) for v in results]
         return BuiltProgram(self.program, constants, outputs)
 
     def _append(self, op: Operation) -> Operation:
@@ -186,6 +193,13 @@ class _Builder:
             message = f"{got}; allowed only if {describe_relation(relation)}, where {self._axes(symbols)}"
             self._append(host.GuardOp(relation, message, [Size.symbol(symbol) for symbol in shown]))
 
+    def _argument(self, value: BlockArgument, argument: BlockArgument) -> Operation:
+        """What makes a buffer of an argument."""
+        if value.index not in self.updated.values():
+            return host.DenseOp(argument)
+        name = self.names[value.index].replace("%", "%%")
+        return host.InPlaceOp(argument, f"argument {name} is updated in place and has to be in row-major order")
+
     # -- buffers --------------------------------------------------------------------------------------------------
 
     def _results(self) -> dict[SSAValue, tuple[int, SSAValue]]:
@@ -193,7 +207,8 @@ class _Builder:
         returned = self.graph.last_op
         assert isinstance(returned, ReturnOp)
         results: dict[SSAValue, tuple[int, SSAValue]] = {}
-        for index, value in enumerate(returned.operands):
+        kept = [value for number, value in enumerate(returned.operands) if number not in self.updated]
+        for index, value in enumerate(kept):
             root = viewed(value)
             assert isinstance(root.owner, FusionOp) and root not in results, "copy_shared_results ran before"
             results[root] = (index, value)
@@ -209,18 +224,30 @@ class _Builder:
             self.table[entry] = self._append(host.ConstantOp(len(self.table), type)).results[0]
         return self.table[entry]
 
-    def _allocate(self, value: SSAValue, results: Mapping[SSAValue, tuple[int, SSAValue]]) -> SSAValue:
-        if value not in results:
-            return self._append(host.AllocateOp(_type_of(value))).results[0]
-        index, returned = results[value]
-        output = self._append(host.OutputOp(index, _type_of(returned))).results[0]
-        self.buffers[returned] = output
-        if returned is value:
-            return output
-        return self._append(host.ViewOp(output, _type_of(value))).results[0]
+    def _allocate_results(self) -> None:
+        """Let the caller allocate all results before the first launch: its code is in the caches then, and after a call's
+        weights have gone through them it would take tens of microseconds."""
+        for value, (index, returned) in self._results().items():
+            output = self._append(host.OutputOp(index, _type_of(returned))).results[0]
+            self.buffers[value] = self.buffers[returned] = output
+            if returned is not value:
+                self.buffers[value] = self._append(host.ViewOp(output, _type_of(value))).results[0]
 
-    def _launch(self, fusion: FusionOp, results: Mapping[SSAValue, tuple[int, SSAValue]]) -> None:
+    def _updated(self, fusion: FusionOp, value: SSAValue) -> SSAValue:
+        """The buffer of a value that a launch updates. Raises CodegenError where a later launch reads the value as it is now."""
+        late = [
+            use.operation for use in value.uses if use.operation is not fusion and use.operation not in self.launched
+        ]
+        if late:
+            raise CodegenError(
+                "kernels were ordered so that a tensor is read after it was updated in place", got=late[0].name,
+                remedy="read what the update returns",
+            )  # fmt: skip
+        return self.buffers[value]
+
+    def _launch(self, fusion: FusionOp) -> None:
         launch = self.launches[fusion]
+        self.launched.add(fusion)
         kernel = launch.plan.kernel
         names = {f"s{number}": Size.symbol(symbol) for number, symbol in enumerate(launch.symbols)}
         arguments: list[SSAValue] = []
@@ -238,8 +265,15 @@ class _Builder:
                 assert isinstance(value.owner, Weight)
                 type = buffer_of(kernel.body.block.args[position])
                 arguments.append(self._constant(ConstantEntry(value.owner.attribute("name"), packed), type))
-        for value in fusion.results:
-            self.buffers[value] = self._allocate(value, results)
+        for value, update in zip(fusion.results, launch.plan.updates, strict=False):
+            self.buffers[value] = self._updated(fusion, fusion.inputs[update.input])
+            type = _renamed(buffer_of(kernel.body.block.args[len(arguments)]), names)
+            arguments.append(
+                self._append(host.ViewOp(self.buffers[value], type, update.offset.substitute(names))).results[0]
+            )
+        for value in fusion.results if not launch.plan.updates else ():
+            if value not in self.buffers:
+                self.buffers[value] = self._append(host.AllocateOp(_type_of(value))).results[0]
             arguments.append(self.buffers[value])
         shape = self.shapes[kernel.sym_name.data]
         self._append(

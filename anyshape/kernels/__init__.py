@@ -2,5 +2,6 @@
 
 from anyshape.kernels.plan import Launch, Plan, PlanTable, plan_group
 from anyshape.kernels.products import PackedOperand
+from anyshape.kernels.prologue_cost import why_no_prologue
 
-__all__ = ["Launch", "PackedOperand", "Plan", "PlanTable", "plan_group"]
+__all__ = ["Launch", "PackedOperand", "Plan", "PlanTable", "plan_group", "why_no_prologue"]

@@ -47,6 +47,8 @@ def plan_attention(group: CanonicalGroup, name: str) -> tuple[KernelOp, tuple[in
             (b, h, hk, s, t, d, e),
             scale.value.data,
             causal=bool(attention.attribute("causal")),
+            after_past=bool(attention.attribute("after_past")),
+            window=attention.integer("window"),
         )
     )
     offsets = {index: layout.offset for index, layout in enumerate(layouts) if layout.offset != ZERO}

@@ -5,7 +5,8 @@ Times are size expressions in ticks of 1/1024 ns, so that the host program can e
 
 - memory-bound kernels: max(vector operations, bytes moved / bandwidth of the level that holds them);
 - products: max(multiply-adds, panels read + rows read and written);
-- attention: max(multiply-adds, keys and values read or packed) + exponentials.
+- attention: max(multiply-adds, keys and values read or packed) + exponentials;
+- register tiles, which are chosen when code is made: `panel_step_time`, whose times are plain numbers.
 
 The *grain* of a launch follows from it: the least number of points whose time is `WORTH` parallel regions. Grains are for data in the
 second-level cache, whatever a launch's size: what fits in the first is done before a thread is awake, and what does not fit in the
@@ -14,7 +15,7 @@ second is cut into as many chunks as there may be with a somewhat smaller grain,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from anyshape.dialects.sizes import numel
@@ -71,6 +72,52 @@ def transfer_time(moved: SizeLike, footprint: SizeLike, machine: Machine) -> Siz
         per_kib += (ticks - slowest) * beyond
         slowest = ticks
     return moved * per_kib // _KIB
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """How a register tile goes through a panel: `rows` × `vectors` sums at a time, in so many passes that all columns are covered.
+
+    A step multiplies `rows` numbers of the left-hand side with `vectors` vectors of the right-hand side, each loaded once.
+    """
+
+    rows: int
+    vectors: int
+    passes: int
+
+    @property
+    def registers(self) -> int:
+        """Sums, vectors of the right-hand side (a lone row takes them from memory), and one number of the left-hand side."""
+        return self.rows * self.vectors + (self.vectors if self.rows > 1 else 0) + 1
+
+    @property
+    def multiply_adds(self) -> int:
+        """Of a step, all passes together."""
+        return self.passes * self.rows * self.vectors
+
+    @property
+    def loads(self) -> int:
+        """Of a step, all passes together."""
+        return self.passes * (self.rows + self.vectors)
+
+
+def panel_step_time(tiles: Sequence[RegisterTile], step_bytes: int, machine: Machine, *, rate: float) -> float:
+    """Nanoseconds that one step of a panel costs tiles which go through the panel one after another.
+
+    The slowest of four things that overlap: multiply-adds, loads from the first level, for each tile the panel from the second level to the
+    first, and once the panel from afar. The left-hand side is in the first level.
+
+    Args:
+        step_bytes: of the panel, that a step reads.
+        rate: bytes in a nanosecond that come from the level in which the panel lies. A first tile of several passes gets that part of it:
+            each pass takes a part of every row, while machines fetch ahead for those who read whole runs of lines.
+    """
+    rates, vector_bytes = machine.rates, machine.vector_bits // 8
+    multiply = sum(tile.multiply_adds for tile in tiles) * 2 * machine.f32_lanes / rates.fma
+    load = sum(tile.loads for tile in tiles) * vector_bytes / rates.l1
+    # No level is slower than those behind it, whatever a disturbed measurement says.
+    second = max(rates.l2, rates.l3, rates.memory)
+    return max(multiply, load, len(tiles) * step_bytes / second, tiles[0].passes * step_bytes / rate)
 
 
 @dataclass(frozen=True)

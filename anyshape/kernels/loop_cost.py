@@ -42,7 +42,7 @@ TRANSCENDENTAL: Mapping[str, float] = {
     "math.sin": 2.0,
     "math.cos": 2.0,
     "math.tanh": 1.6,
-    "math.erf": 2.0,
+    "math.erf": 1.2,
     "math.powf": 4.0,
 }
 """Time of an op in exponentials of as many lanes."""

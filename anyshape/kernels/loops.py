@@ -14,7 +14,17 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from anyshape.dialects.dhlo import Reduce
 from anyshape.dialects.sizes import dtype_of, numel, sizes_of
-from anyshape.dialects.tile import KernelOp, LanesOp, LoopOp, ParallelOp, ScratchOp, StoreOp, YieldOp, buffer
+from anyshape.dialects.tile import (
+    BufferType,
+    KernelOp,
+    LanesOp,
+    LoopOp,
+    ParallelOp,
+    ScratchOp,
+    StoreOp,
+    YieldOp,
+    buffer,
+)
 from anyshape.fusion.roles import cost_of, domain_of, reduced_axes
 from anyshape.fusion.space import space_of
 from anyshape.kernels.canonical import CanonicalGroup
@@ -44,8 +54,18 @@ class Shape:
 def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int]) -> tuple[KernelOp, Size]:
     """The kernel, and the number of points that a launch divides."""
     collapsed = collapse(group.block)
-    sites = carried_sites(sites, group.block, collapsed.block)
-    kernel, points = open_kernel(collapsed, name, group.names, sites)
+    return plan_collapsed(collapsed, name, group.names, carried_sites(sites, group.block, collapsed.block))
+
+
+def plan_collapsed(
+    collapsed: Collapsed,
+    name: str,
+    symbols: Sequence[str],
+    sites: Mapping[Operation, int],
+    results: Sequence[BufferType] | None = None,
+) -> tuple[KernelOp, Size]:
+    """The kernel of a collapsed group, and the number of points that a launch divides; `results` where these are not row-major."""
+    kernel, points = open_kernel(collapsed, name, symbols, sites, results)
     shape = _shape_of(collapsed)
     outputs = list(zip(collapsed.results, kernel.body.block.args[len(collapsed.block.args) :], strict=True))
     if not shape.parallel and shape.row and not shape.stitched:
@@ -67,13 +87,21 @@ def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int])
 
 
 def open_kernel(
-    collapsed: Collapsed, name: str, symbols: Sequence[str], sites: Mapping[Operation, int]
+    collapsed: Collapsed,
+    name: str,
+    symbols: Sequence[str],
+    sites: Mapping[Operation, int],
+    results: Sequence[BufferType] | None = None,
 ) -> tuple[KernelOp, PlanPoints]:
     """An empty kernel whose buffers are the group's arguments and results, and the points to fill it with."""
-    types = [value.type for value in (*collapsed.block.args, *collapsed.results)]
-    kernel = KernelOp(name, symbols, [buffer(dtype_of(type).scalar, sizes_of(type)) for type in types])
+    outputs = results or [_dense(value) for value in collapsed.results]
+    kernel = KernelOp(name, symbols, [*map(_dense, collapsed.block.args), *outputs])
     inputs = kernel.body.block.args[: len(collapsed.block.args)]
     return kernel, PlanPoints(dict(zip(collapsed.block.args, inputs, strict=True)), sites)
+
+
+def _dense(value: SSAValue) -> BufferType:
+    return buffer(dtype_of(value.type).scalar, sizes_of(value.type))
 
 
 def carried_sites(sites: Mapping[Operation, int], old: Block, new: Block) -> dict[Operation, int]:
@@ -128,26 +156,37 @@ def _stitch(
     outputs: Sequence[tuple[SSAValue, SSAValue]],
 ) -> None:
     """Passes over a row: one for each reduction, one that stores what is as long as the row; then the row's own values."""
-    points.row = row
+    reduce_row(points, collapsed, row, shape.row)
     rank = len(row) + len(shape.row)
-    for value in values_to_keep(collapsed, rank) if _is_worth_keeping(shape) else []:
-        scratch = ScratchOp(dtype_of(value.type).scalar, shape.row)
-        points.append(scratch)
-        points.kept[value] = KeptRow(scratch)
-    for op in reductions_of(collapsed):
-        points.evaluate(op.result, points.with_ones(op.result, row))
     long = [(value, target) for value, target in outputs if len(domain_of(value)) == rank]
     if long:
         _map_row(points, row, shape, long)
     _store(points, [pair for pair in outputs if pair not in long], row)
+    drop_unwritten(points)
+
+
+def reduce_row(points: PlanPoints, collapsed: Collapsed, row: At, extents: tuple[Size, ...]) -> None:
+    """One pass over a row of `extents` points for each reduction; what a later pass needs again may be kept in scratch."""
+    points.row = row
+    rank = len(row) + len(extents)
+    for value in values_to_keep(collapsed, rank) if _is_worth_keeping(extents) else []:
+        scratch = ScratchOp(dtype_of(value.type).scalar, extents)
+        points.append(scratch)
+        points.kept[value] = KeptRow(scratch)
+    for op in reductions_of(collapsed):
+        points.evaluate(op.result, points.with_ones(op.result, row))
+
+
+def drop_unwritten(points: PlanPoints) -> None:
+    """Remove the scratch that was reserved for what no pass computed after all."""
     for kept in points.kept.values():
         if kept.written_in is None:
             kept.scratch.detach()
 
 
-def _is_worth_keeping(shape: Shape) -> bool:
+def _is_worth_keeping(extents: Sequence[Size]) -> bool:
     """Whether rows are of one axis, and not so short that many of them lie side by side in lanes, with nothing kept."""
-    return len(shape.row) == 1 and shape.row[0].constant_or(SHORT_ROW + 1) > SHORT_ROW
+    return len(extents) == 1 and extents[0].constant_or(SHORT_ROW + 1) > SHORT_ROW
 
 
 def values_to_keep(collapsed: Collapsed, rank: int) -> list[SSAValue]:

@@ -10,12 +10,15 @@ from xdsl.ir import Operation
 from anyshape.dialects.dhlo import Gather
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.locations import location_text
+from anyshape.dialects.packed_blocks import PackedBlocks
 from anyshape.dialects.tile import KernelOp
 from anyshape.kernels.attention import plan_attention
 from anyshape.kernels.canonical import CanonicalGroup, canonicalise
 from anyshape.kernels.loops import plan_loops
 from anyshape.kernels.products import PackedOperand, has_product_kernel, plan_product
+from anyshape.kernels.quantised import plan_quantised, quantised_dot_of
 from anyshape.kernels.scans import plan_scans
+from anyshape.kernels.updates import Update, plan_updates
 from anyshape.symbolic import Size
 
 
@@ -29,9 +32,11 @@ class Plan:
 
     kernel: KernelOp
     inputs: tuple[int, ...]
-    packed: Mapping[int, PackedOperand] = field(default_factory=dict[int, PackedOperand])
+    packed: Mapping[int, PackedOperand | PackedBlocks] = field(default_factory=dict[int, PackedOperand | PackedBlocks])
     offsets: Mapping[int, Size] = field(default_factory=dict[int, Size])
     extent: Size | None = None
+    updates: tuple[Update, ...] = ()
+    """Where the results lie, if they are parts of inputs."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,12 @@ class Launch:
 
 @dataclass
 class PlanTable:
-    """Plans by the canonical text of their group: six equal layers have the kernels of one."""
+    """Plans by the canonical text of their group: six equal layers have the kernels of one.
 
+    `activations` says what the left-hand sides of quantised products are rounded to, `int16` or `int8`.
+    """
+
+    activations: str = "int16"
     plans: dict[str, Plan] = field(default_factory=dict[str, Plan])
     sites: list[str] = field(default_factory=list[str])
 
@@ -57,7 +66,9 @@ class PlanTable:
         packable = ",".join(map(str, sorted(constant_inputs))) if group.kind == "contract" else ""
         key = f"{packable};{sorted(sites.values())}\n{group.key}"
         if key not in self.plans:
-            self.plans[key] = plan_group(group, f"k{len(self.plans)}_{group.kind}", constant_inputs, sites)
+            self.plans[key] = plan_group(
+                group, f"k{len(self.plans)}_{group.kind}", constant_inputs, sites, self.activations
+            )
         return Launch(fusion, self.plans[key], group.symbols)
 
     def _sites_of(self, fusion: FusionOp, group: CanonicalGroup) -> dict[Operation, int]:
@@ -71,16 +82,27 @@ class PlanTable:
 
 
 def plan_group(
-    group: CanonicalGroup, name: str, constant_inputs: frozenset[int], sites: Mapping[Operation, int]
+    group: CanonicalGroup,
+    name: str,
+    constant_inputs: frozenset[int],
+    sites: Mapping[Operation, int],
+    activations: str = "int16",
 ) -> Plan:
     """The plan of one canonical group."""
+    quantised = quantised_dot_of(group)
+    if quantised is not None:
+        kernel, packed, inputs, offsets = plan_quantised(group, quantised, name, activations)
+        return Plan(kernel, inputs, packed, offsets)
     match group.kind:
         case "contract" if has_product_kernel(group):
-            kernel, packed, inputs, offsets = plan_product(group, name, constant_inputs)
-            return Plan(kernel, inputs, packed, offsets)
+            product = plan_product(group, name, constant_inputs, sites)
+            return Plan(product.kernel, product.inputs, product.packed, product.offsets)
         case "attend":
             kernel, inputs, offsets = plan_attention(group, name)
             return Plan(kernel, inputs, offsets=offsets)
+        case "update":
+            kernel, inputs, extent, updates = plan_updates(group, name, sites)
+            return Plan(kernel, inputs, extent=extent, updates=updates)
         case "scan":
             kernel, extent = plan_scans(group, name, sites)
             return Plan(kernel, tuple(range(len(group.block.args))), extent=extent)

@@ -1,6 +1,6 @@
 """`canonicalise-products`: every factor of a product becomes a matrix in memory, free axes together and summed axes together.
 
-A weight of 16 bits is a factor as it is.
+A weight of 16 bits or of signed bytes is a factor as it is.
 """
 
 from __future__ import annotations
@@ -14,9 +14,20 @@ from xdsl.context import Context
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from anyshape.dialects.dhlo import Convert, DhloOp, DotGeneral, Reshape, Transpose, Weight
-from anyshape.dialects.dtypes import BF16, F16, F32
+from anyshape.dialects.dhlo import (
+    ConstantStore,
+    Convert,
+    Dequantize,
+    DhloOp,
+    DotGeneral,
+    QuantisedDot,
+    Reshape,
+    Transpose,
+    Weight,
+)
+from anyshape.dialects.dtypes import BF16, F16, F32, I8
 from anyshape.dialects.sizes import sizes_of
+from anyshape.passes.context import store_of
 from anyshape.passes.worklist import Rewrite, RewritePass, Rewritten
 from anyshape.symbolic import Facts, Size
 
@@ -30,14 +41,25 @@ class CanonicaliseProductsPass(RewritePass):
     lhs[i, k, j] · rhs[k] over k  ->  transpose(lhs, [i, j, k]) · rhs over k. Contracted axes are a set of pairs, so their order is
     first chosen such that nothing need move. Batch axes may lie anywhere: kernels step along each of them alone.
 
-    lhs · convert(weight)  ->  lhs · weight, where the weight has 16 bits and both lhs and the conversion are f32: kernels widen it in
-    registers, and its panels take half the memory.
+    lhs · convert(weight)  ->  lhs · weight, where the weight has 16 bits or signed bytes and both lhs and the conversion are f32: kernels
+    widen it in registers, and its panels take half or a quarter of the memory.
+
+    lhs · dequantize(weight)ᵀ  ->  quantised_dot(lhs, weight), over the last axis of lhs: kernels multiply blocks as they are stored. Live
+    weights of which no packed form may be kept are decoded.
     """
 
     name = "canonicalise-products"
 
     def rewrite_with(self, ctx: Context, facts: Facts) -> Rewrite:
-        return canonicalise_product
+        store = store_of(ctx)
+
+        def rewrite(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
+            quantised = _quantised_product(op, store, rewriter) if isinstance(op, DotGeneral) else None
+            if quantised is not None:
+                return Rewritten("product of quantised weights", (quantised,))
+            return canonicalise_product(op, rewriter)
+
+        return rewrite
 
 
 @dataclass(frozen=True)
@@ -94,10 +116,10 @@ def _product(op: DotGeneral, lhs: _Factor, rhs: _Factor, builder: Builder) -> SS
 
 
 def _narrow_weight(value: SSAValue, builder: Builder) -> SSAValue | None:
-    """A 16-bit weight whose conversion to f32 is `value`, through transposes and reshapes, which are then of the weight."""
+    """A weight of 16 bits or signed bytes whose conversion to f32 is `value`, through transposes and reshapes, then of the weight."""
     op = value.owner
     match op:
-        case Convert() if isinstance(op.operands[0].owner, Weight) and op.operand_dtype() in (BF16, F16):
+        case Convert() if isinstance(op.operands[0].owner, Weight) and op.operand_dtype() in (BF16, F16, I8):
             return op.operands[0] if op.result_dtype == F32 else None
         case Transpose():
             source = _narrow_weight(op.operands[0], builder)
@@ -107,6 +129,30 @@ def _narrow_weight(value: SSAValue, builder: Builder) -> SSAValue | None:
             return None if source is None else Reshape.emit(builder, source, sizes=op.result_sizes)
         case _:
             return None
+
+
+def _quantised_product(op: DotGeneral, store: ConstantStore | None, builder: Builder) -> SSAValue | None:
+    """The product as one with blocks, where the right factor is decoded rows of a weight and each is multiplied as a whole."""
+    rhs, contract = op.operands[1], op.integers("rhs_contract")
+    if op.integers("lhs_batch") or len(contract) != 1:
+        return None
+    axis, turned = contract[0], rhs.owner
+    if isinstance(turned, Transpose):
+        rhs, axis = turned.operands[0], turned.integers("permutation")[axis]
+    decoded = rhs.owner
+    if not isinstance(decoded, Dequantize) or not isinstance(decoded.operands[0].owner, Weight):
+        return None
+    rank = len(op.operand_sizes())
+    is_plain = len(decoded.operand_sizes()) == 2 and axis == 1 and op.integers("lhs_contract") == (rank - 1,)
+    name = decoded.operands[0].owner.attribute("name")
+    if (
+        not is_plain
+        or op.result_dtype != F32
+        or op.operand_dtype(0) != F32
+        or not (store is None or store.may_copy(name))
+    ):
+        return None
+    return QuantisedDot.emit(builder, op.operands[0], decoded.operands[0], format=decoded.attribute("format"))
 
 
 def _factor(op: DotGeneral, index: int, side: str) -> _Factor:

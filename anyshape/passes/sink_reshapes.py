@@ -1,4 +1,8 @@
-"""`sink-reshapes`: a reshape moves below the elementwise op that reads it, so that the op fuses with what comes before."""
+"""`sink-reshapes`: a reshape moves below the op that reads it, so that the op fuses with what comes before.
+
+Elementwise ops and products take the sizes of what was reshaped: a product of tokens that were flattened is one of batches of tokens,
+as is what it is added to afterwards.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from xdsl.context import Context
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from anyshape.dialects.dhlo import BroadcastInDim, Constant, DhloOp, Elementwise, Reshape, reshape_groups
+from anyshape.dialects.dhlo import BroadcastInDim, Constant, DhloOp, DotGeneral, Elementwise, Reshape, reshape_groups
 from anyshape.dialects.sizes import sizes_of
 from anyshape.passes.worklist import Rewrite, RewritePass, Rewritten
 from anyshape.symbolic import Facts, Size
@@ -20,7 +24,10 @@ Sizes = tuple[Size, ...]
 
 @dataclass(frozen=True)
 class SinkReshapesPass(RewritePass):
-    """f(reshape(x), reshape(y), …) -> reshape(f(x, y, …)), and broadcasts take in the reshapes before them."""
+    """f(reshape(x), reshape(y), …) -> reshape(f(x, y, …)), and broadcasts take in the reshapes before them.
+
+    reshape(x) · y -> reshape(x · y) where the reshape merges axes that are not summed over.
+    """
 
     name = "sink-reshapes"
 
@@ -32,6 +39,8 @@ def rewrite_reshape(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
     """One step of the pass for one op."""
     if isinstance(op, BroadcastInDim):
         return _absorb_into_broadcast(op, rewriter)
+    if isinstance(op, DotGeneral):
+        return _sink_below_product(op, rewriter)
     return _sink(op, rewriter) if isinstance(op, Elementwise) else None
 
 
@@ -51,6 +60,30 @@ def _sink(op: Elementwise, rewriter: PatternRewriter) -> Rewritten | None:
     operands = [_taken(rewriter, value, source) for value in op.operands]
     inner = rewriter.insert(type(op).build_from(*operands, **op.attribute_values))
     return Rewritten("f(reshape(x)) -> reshape(f(x))", (Reshape.emit(rewriter, inner.result, sizes=op.result_sizes),))
+
+
+def _sink_below_product(op: DotGeneral, rewriter: PatternRewriter) -> Rewritten | None:
+    """reshape(x) · y -> reshape(x · y), the free axes of x as they were; its other axes stay as the reshape made them."""
+    inner = op.operands[0].owner
+    if not isinstance(inner, Reshape):
+        return None
+    free = op.free_axes(0)
+    parts: dict[int, Sizes] = {axis: (size,) for axis, size in enumerate(inner.result_sizes)}
+    for sources, targets in reshape_groups(inner.operand_sizes(), inner.result_sizes):
+        split = tuple(size for axis in sources if (size := inner.operand_sizes()[axis]) != ONE)
+        if len(targets) == 1 and targets[0] in free and len(split) > 1:
+            parts[targets[0]] = split
+    if all(len(part) == 1 for part in parts.values()):
+        return None
+    first = {axis: sum(len(parts[before]) for before in range(axis)) for axis in parts}
+    lhs = Reshape.emit(rewriter, inner.operands[0], sizes=tuple(size for part in parts.values() for size in part))
+    product = DotGeneral.emit(
+        rewriter, lhs, op.operands[1],
+        lhs_batch=tuple(first[axis] for axis in op.attribute("lhs_batch")), rhs_batch=op.attribute("rhs_batch"),
+        lhs_contract=tuple(first[axis] for axis in op.attribute("lhs_contract")),
+        rhs_contract=op.attribute("rhs_contract"), dtype=op.attribute("dtype"),
+    )  # fmt: skip
+    return Rewritten("reshape(x) · y -> reshape(x · y)", (Reshape.emit(rewriter, product, sizes=op.result_sizes),))
 
 
 def _can_take(value: SSAValue, source: Sizes) -> bool:

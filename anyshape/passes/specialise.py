@@ -1,4 +1,4 @@
-"""A graph at given sizes: symbols replaced, types inferred anew."""
+"""A graph at given sizes: symbols replaced, types inferred anew; and what moves nothing, as a reshape."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
 
+from anyshape.dialects.dhlo import BroadcastInDim, Reshape, Transpose
 from anyshape.dialects.dhlo.base import DhloOp, function_type
-from anyshape.dialects.dhlo.graph import facts_of, only_function, set_facts
-from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
-from anyshape.symbolic import Facts, SizeLike
+from anyshape.dialects.dhlo.graph import facts_of, only_function, set_facts, set_updates, updates_of
+from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor, without_ones
+from anyshape.passes.worklist import Rewritten, rewrite_until_stable
+from anyshape.symbolic import Facts, Size, SizeLike
 
 
 def specialised(module: ModuleOp, sizes: Mapping[str, SizeLike], facts: Facts) -> ModuleOp | None:
@@ -42,7 +45,26 @@ def specialised(module: ModuleOp, sizes: Mapping[str, SizeLike], facts: Facts) -
     types = function_type([value.type for value in block.args], [values[value].type for value in returned.operands])
     copied = FuncOp(func.sym_name.data, types, Region(block))
     set_facts(copied, facts)
+    set_updates(copied, updates_of(func))
     return ModuleOp([copied])
+
+
+def reshape_where_nothing_moves(func: FuncOp) -> None:
+    """Write broadcasts that repeat nothing and transposes that move axes of size 1 only as the reshapes that they are."""
+
+    def rewrite(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
+        if not (isinstance(op, BroadcastInDim | Transpose) and _moves_nothing(op)):
+            return None
+        return Rewritten("moves nothing", [Reshape.emit(rewriter, op.operands[0], sizes=op.result_sizes)])
+
+    rewrite_until_stable(func, "specialise", rewrite)
+
+
+def _moves_nothing(op: BroadcastInDim | Transpose) -> bool:
+    if isinstance(op, BroadcastInDim):
+        return without_ones(op.operand_sizes()) == without_ones(op.result_sizes)
+    long = [axis for axis in op.integers("permutation") if op.operand_sizes()[axis] != Size.const(1)]
+    return long == sorted(long)
 
 
 def _type(value: SSAValue, sizes: Mapping[str, SizeLike]) -> Tensor:

@@ -16,7 +16,8 @@ typedef struct {
  * contents. NULL when bytes < 0 or memory is short; the block is then empty. */
 void *ral_block_reserve(ral_block *block, int64_t bytes);
 
-/* One launch, cut into `chunks` chunks. Chunk i covers the grains [i*base + min(i, extra), ...), base or base+1 long. */
+/* One launch, cut into `chunks` chunks. Chunk i begins at grain i*base + floor(i*extra / chunks): chunks are base or base+1 grains
+ * long, and any run of neighbours is within one grain of its fair part. */
 typedef struct {
     ral_kernel kernel;
     void *const *buffers;

@@ -1,9 +1,11 @@
 /* The thread pool: one per process and thread count, created when first needed, kept until the process ends.
  *
- * A launch is published by storing the number of its chunks in `remaining`. Whoever moves `remaining` from r to r-1 owns
- * chunk chunks-r. The launch cannot end before an owned chunk is done, so an owner may read `job` safely, and a late
- * worker that still holds an old value of `remaining` either fails to claim or claims a chunk of the present launch. No
- * worker has to take part: the caller waits for claimed chunks only, never for a thread that has not been scheduled.
+ * Each thread has a share of a launch, a run of neighbouring chunks that it takes from front to back: what it prefetches past
+ * the end of a chunk is what it needs next, and what it wrote in one launch is in its own cache in the next. Whoever has
+ * none left takes the last chunk of another's share. A share is one word, so that whoever exchanges it for one with a chunk
+ * less owns that chunk. The launch cannot end before an owned chunk is done, so an owner may read `job` safely, and a late
+ * worker that still holds an old share either fails to claim or claims a chunk of the present launch. No worker has to
+ * take part: the caller waits for claimed chunks only, never for a thread that has not been scheduled.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -21,6 +23,11 @@
  * it waits for when cores are shared. */
 enum { SPIN_PAUSES = 8000 };
 
+/* The chunks [first, last) of a thread as `last << 32 | first`, on a line of its own. */
+typedef struct {
+    _Alignas(RAL_ALIGNMENT) _Atomic uint64_t chunks;
+} ral_share;
+
 typedef struct {
     ral_pool *pool;
     ral_block scratch;
@@ -37,6 +44,7 @@ struct ral_pool {
     pthread_cond_t work, done;
     ral_pool *next;
     ral_worker *workers;
+    ral_share *shares; /* the caller's, then one for each worker */
     int32_t threads;
     int32_t started; /* whether this process has started the workers */
 };
@@ -54,6 +62,10 @@ static inline void pause_briefly(void) {
 #endif
 }
 
+static inline int64_t first_grain(const ral_job *job, int64_t chunk) {
+    return chunk * job->base + chunk * job->extra / job->chunks;
+}
+
 void ral_run_chunk(const ral_job *job, int64_t chunk, ral_block *scratch) {
     if (atomic_load_explicit(&job->error->code, memory_order_relaxed) != RAL_OK) return;
     void *memory = NULL;
@@ -65,26 +77,46 @@ void ral_run_chunk(const ral_job *job, int64_t chunk, ral_block *scratch) {
             return;
         }
     }
-    const int64_t first = chunk * job->base + (chunk < job->extra ? chunk : job->extra);
-    const int64_t begin = first * job->grain;
-    const int64_t grains = job->base + (chunk < job->extra);
-    const int64_t end = chunk == job->chunks - 1 ? job->extent : begin + grains * job->grain;
+    const int64_t begin = first_grain(job, chunk) * job->grain;
+    const int64_t end = chunk == job->chunks - 1 ? job->extent : first_grain(job, chunk + 1) * job->grain;
     job->kernel(job->buffers, job->sizes, begin, end, memory, job->error);
 }
 
-/* Claims and runs chunks until none is left; returns how many. */
-static int64_t run_claimed_chunks(ral_pool *pool, ral_block *scratch) {
-    int64_t count = 0;
-    int64_t left = atomic_load_explicit(&pool->remaining, memory_order_acquire);
-    while (left > 0) {
-        if (!atomic_compare_exchange_weak_explicit(&pool->remaining, &left, left - 1, memory_order_acq_rel,
-                                                   memory_order_acquire))
+/* Claims the first chunk of a share for its owner, the last one for others; -1 when it is empty. */
+static int64_t claim(ral_pool *pool, int32_t owner, int32_t thread) {
+    _Atomic uint64_t *share = &pool->shares[owner].chunks;
+    uint64_t held = atomic_load_explicit(share, memory_order_acquire);
+    for (;;) {
+        const uint64_t first = held & UINT32_MAX, last = held >> 32;
+        if (first >= last) return -1;
+        const uint64_t rest = owner == thread ? last << 32 | (first + 1) : (last - 1) << 32 | first;
+        if (!atomic_compare_exchange_weak_explicit(share, &held, rest, memory_order_acq_rel, memory_order_acquire))
             continue;
-        ral_run_chunk(pool->job, pool->job->chunks - left, scratch);
-        count++;
-        left = atomic_load_explicit(&pool->remaining, memory_order_acquire);
+        atomic_fetch_sub_explicit(&pool->remaining, 1, memory_order_relaxed);
+        return (int64_t)(owner == thread ? first : last - 1);
+    }
+}
+
+/* Claims and runs chunks until none is left, its own before others'; returns how many. */
+static int64_t run_claimed_chunks(ral_pool *pool, int32_t thread, ral_block *scratch) {
+    int64_t count = 0;
+    for (int32_t turn = 0; turn < pool->threads; turn++) {
+        const int32_t owner = (thread + turn) % pool->threads;
+        for (int64_t chunk; (chunk = claim(pool, owner, thread)) >= 0; count++) ral_run_chunk(pool->job, chunk, scratch);
     }
     return count;
+}
+
+/* Hands the chunks out in equal shares. `remaining` comes first: nobody may claim a chunk that is not yet counted there. */
+static void publish(ral_pool *pool, const ral_job *job) {
+    pool->job = job;
+    atomic_store_explicit(&pool->finished, 0, memory_order_relaxed);
+    atomic_store(&pool->remaining, job->chunks);
+    for (int32_t thread = 0; thread < pool->threads; thread++) {
+        const uint64_t first = (uint64_t)(job->chunks * thread / pool->threads);
+        const uint64_t last = (uint64_t)(job->chunks * (thread + 1) / pool->threads);
+        atomic_store_explicit(&pool->shares[thread].chunks, last << 32 | first, memory_order_release);
+    }
 }
 
 static void wait_for_work(ral_pool *pool) {
@@ -112,7 +144,7 @@ static void *work_forever(void *argument) {
     ral_pool *pool = worker->pool;
     for (;;) {
         wait_for_work(pool);
-        const int64_t count = run_claimed_chunks(pool, &worker->scratch);
+        const int64_t count = run_claimed_chunks(pool, (int32_t)(worker - pool->workers) + 1, &worker->scratch);
         if (count == 0) continue;
         atomic_fetch_add(&pool->finished, count);
         if (atomic_load(&pool->caller_sleeps)) {
@@ -168,11 +200,9 @@ void ral_pool_run(ral_pool *pool, const ral_job *job, ral_block *scratch) {
         return;
     }
     if (!pool->started) start_workers(pool);
-    pool->job = job;
-    atomic_store_explicit(&pool->finished, 0, memory_order_relaxed);
-    atomic_store(&pool->remaining, job->chunks);
+    publish(pool, job);
     wake_workers(pool, job->chunks - 1);
-    const int64_t own = run_claimed_chunks(pool, scratch);
+    const int64_t own = run_claimed_chunks(pool, 0, scratch);
     wait_until_finished(pool, job->chunks - own);
     atomic_store_explicit(&pool->in_use, 0, memory_order_release);
 }
@@ -191,6 +221,7 @@ static void reset_pool(ral_pool *pool) {
     pool->started = 0;
     /* After a fork the workers' scratch is given up: its owner may have been in the middle of growing it. */
     for (int32_t i = 0; i < pool->threads - 1; i++) pool->workers[i] = (ral_worker){.pool = pool};
+    for (int32_t i = 0; i < pool->threads; i++) atomic_store(&pool->shares[i].chunks, 0);
 }
 
 static void before_fork(void) { pthread_mutex_lock(&registry_mutex); }
@@ -209,7 +240,10 @@ static ral_pool *create_pool(int32_t threads) {
     if (pool == NULL) return NULL;
     pool->threads = threads;
     pool->workers = calloc((size_t)threads, sizeof *pool->workers);
-    if (pool->workers == NULL) {
+    pool->shares = aligned_alloc(RAL_ALIGNMENT, (size_t)threads * sizeof *pool->shares);
+    if (pool->workers == NULL || pool->shares == NULL) {
+        free(pool->workers);
+        free(pool->shares);
         free(pool);
         return NULL;
     }

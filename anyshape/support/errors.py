@@ -83,6 +83,14 @@ class ArtifactError(AnyshapeError):
     """A compiled artifact is corrupt, of another version, or for another machine."""
 
 
+class FileFormatError(AnyshapeError, ValueError):
+    """A file that was given to be read breaks its format, or uses a part of it that is not supported."""
+
+
+class TemplateError(AnyshapeError, ValueError):
+    """A chat template is not valid, asks for what the sandbox denies, exceeds its limits, or raised an error of its own."""
+
+
 class CodegenError(AnyshapeError, RuntimeError):
     """A kernel plan or host program could not be turned into machine code."""
 

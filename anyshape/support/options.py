@@ -1,7 +1,7 @@
 """The choices a caller makes. This is the only module that reads environment variables."""
 
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ VARIABLES: Mapping[str, str] = {
     "ANYSHAPE_VERIFY": "1 verifies the program after every pass",
     "ANYSHAPE_STRICT": "1 makes whatever torch.compile would leave to PyTorch an error",
     "ANYSHAPE_PACK_WEIGHTS": "0 keeps no packed or copied form of weights: products pack on the fly (default: 1)",
+    "ANYSHAPE_ACTIVATIONS": "what quantised products round their left-hand sides to: int16 (default) or int8",
     "ANYSHAPE_PACK_BUDGET_BYTES": "most bytes of packed and copied forms of a program's weights, largest first (default: no limit)",
 }
 """Every environment variable that is read, with its meaning."""
@@ -43,6 +44,10 @@ _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false":
 Precision = Literal["strict"]
 """`strict`: IEEE operations in the element type; only fused multiply-add and the order of a reduction are free."""
 
+Activations = Literal["int16", "int8"]
+"""What products with block-quantised weights round each 32 elements of their left-hand sides to, beside a scale: `int16` keeps
+logits within 1e-6 of those of the decoded weights (normalised mean square error), `int8` is faster where rows are many."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -53,11 +58,12 @@ class Options:
         log: names from `LOG_NAMES`, printed to standard error while compiling.
         dump: directory that receives one numbered file a stage; made when missing.
         precision: which roundings are allowed, see `Precision`.
+        activations: integers in products with block-quantised weights, see `Activations`.
         verify: verify the program after every pass.
         strict: inside `torch.compile`, nothing is left to PyTorch: what cannot be compiled is an error that lists all of it.
         cache: directory of compiled kernels, shared between processes; None keeps kernels in memory only.
         pack_weights: whether weights may be kept packed for products, and joined where products are; otherwise they are read where
-            they are and packed on the fly.
+            they are and packed on the fly. Block-quantised constants are packed in any case.
         pack_budget_bytes: most bytes of such forms, the largest weights first; None is no limit.
 
     Raises:
@@ -68,6 +74,7 @@ class Options:
     log: tuple[str, ...] = ()
     dump: Path | None = None
     precision: Precision = "strict"
+    activations: Activations = "int16"
     verify: bool = False
     cache: Path | None = None
     pack_weights: bool = True
@@ -79,13 +86,8 @@ class Options:
         _check_log("Options.log", self.log)
         _check_path("Options.dump", self.dump)
         _check_path("Options.cache", self.cache)
-        if self.precision not in get_args(Precision):
-            raise OptionError(
-                "unknown precision",
-                where="Options.precision",
-                got=repr(self.precision),
-                expected=", ".join(map(repr, get_args(Precision))),
-            )
+        _check_choice("precision", self.precision, get_args(Precision))
+        _check_choice("activations", self.activations, get_args(Activations))
         _check_truth("Options.verify", self.verify)
         _check_truth("Options.strict", self.strict)
         _check_truth("Options.pack_weights", self.pack_weights)
@@ -126,6 +128,7 @@ class Options:
             log=log,
             dump=Path(dump) if dump else None,
             verify=_parse_truth("ANYSHAPE_VERIFY", variables.get("ANYSHAPE_VERIFY", "")),
+            activations=cast("Activations", variables.get("ANYSHAPE_ACTIVATIONS", "") or "int16"),
             strict=_parse_truth("ANYSHAPE_STRICT", variables.get("ANYSHAPE_STRICT", "")),
             cache=_cache_directory(variables),
             pack_weights=_parse_truth(
@@ -155,6 +158,13 @@ def _check_threads(where: str, threads: object) -> None:
 def _check_truth(where: str, value: object) -> None:
     if not isinstance(value, bool):
         raise OptionError("not a truth value", where=where, got=repr(value), expected="True or False")
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise OptionError(
+            f"unknown {name}", where=f"Options.{name}", got=repr(value), expected=", ".join(map(repr, choices))
+        )
 
 
 def _check_bytes(where: str, value: object) -> None:

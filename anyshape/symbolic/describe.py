@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from anyshape.symbolic.expr import Atom, Size, constant_divisor, make_size
 from anyshape.symbolic.relation import Relation
 
@@ -14,11 +16,15 @@ def describe_relation(relation: Relation) -> str:
     - `d0 mod 3 != 0` -> `d0 is not a multiple of 3`
     - `1 < d0` -> `d0 > 1`
     - `(d1 - 1)*(d1 - d0) == 0` -> `d1 is 1 or d0`
+    - `(d0 - 1)*(d1 - 1)*(d0 - d1) == 0` -> `d0 is 1 or d1, or d1 is 1`
     """
     if relation.op == "==":
         choice = _one_or(relation.lhs - relation.rhs)
         if choice is not None:
             return f"{choice[0]} is 1 or {choice[1]}"
+        pair = _alike(relation.lhs - relation.rhs)
+        if pair is not None:
+            return f"{pair[0]} is 1 or {pair[1]}, or {pair[1]} is 1"
     if relation.op in ("==", "!="):
         found = _remainder(relation.lhs - relation.rhs)
         if found is not None:
@@ -42,12 +48,19 @@ def _one_or(difference: Size) -> tuple[Size, Size] | None:
     for name in sorted(difference.symbols):
         symbol = Size.symbol(name)
         for product in (difference, -1 * difference):
-            terms = {
-                monomial: count for monomial, count in product.terms if name not in make_size({monomial: 1}).symbols
-            }
-            other = make_size(terms)
+            ((factor,), _) = symbol.terms[0]
+            other = make_size({monomial: count for monomial, count in product.terms if factor not in monomial})
             if product == (symbol - 1) * (symbol - other):
                 return symbol, other
+    return None
+
+
+def _alike(difference: Size) -> tuple[Size, Size] | None:
+    """(a, b) where `difference` is (a - 1)·(b - 1)·(a - b) for two symbols, or the negative of that."""
+    symbols = [Size.symbol(name) for name in sorted(difference.symbols)]
+    for a, b in itertools.combinations(symbols, 2):
+        if difference in ((a - 1) * (b - 1) * (a - b), (a - 1) * (b - 1) * (b - a)):
+            return a, b
     return None
 
 

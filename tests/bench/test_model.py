@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench import model, plots, tables
+from bench import model, plots, tables, tiles
 
 ROWS: list[dict[str, Any]] = [
     {"kind": "product", "kernel": "384×384", "shape": "1×384", "predicted_ns": 2000.0, "measured_ns": 1000.0},
@@ -50,8 +50,14 @@ def test_a_case_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model, "SAMPLE_NANOSECONDS", 10_000)
     case = next(case for case in model.CASES if case.title == "softmax")
     monkeypatch.setattr(model, "CASES", (model.Case(case.kind, case.title, case.module, case.shapes[:2]),))
+    monkeypatch.setattr(tiles, "ROWS", (6, 1000))
+    monkeypatch.setattr(tiles, "STREAM_BYTES", 1 << 20)
     result = model.measure_model(lambda text: None)
-    assert [row["shape"] for row in result["rows"]] == ["1×384", "16×384"]
+    cases = [row for row in result["rows"] if row["kind"] == "softmax"]
+    assert [row["shape"] for row in cases] == ["1×384", "16×384"]
+    found = {(row["kernel"], row["shape"]) for row in result["rows"] if row["kind"] == "register tile"}
+    assert {kernel.partition("×")[0] for kernel, _ in found} == {"6"}, "1000 rows fit no machine's registers"
+    assert {shape for _, shape in found} == {"panels from second level", "panels from memory"}
     for row in result["rows"]:
         assert row["predicted_ns"] > 0 and row["measured_ns"] > 0
 

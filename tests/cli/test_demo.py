@@ -16,6 +16,7 @@ from anyshape.cli import demo, minilm
 from anyshape.cli.dispatch import main
 from anyshape.cli.timing import alternate
 from anyshape.codegen import llvm
+from anyshape.support.options import Options
 from anyshape.support.trace import Progress
 
 PAIRS = 6
@@ -23,29 +24,37 @@ PAIRS = 6
 
 @dataclass
 class Run:
-    """One run: its standard output, and for each call of `compile` how many objects there were when it returned."""
+    """One run: its standard output and error, and how many objects there were when each call of `compile` returned and when
+    the language model's part began."""
 
     lines: list[str]
+    shown: str
     objects_after_each_compile: list[int]
-    objects_at_the_end: int
+    objects_before_the_text: list[int]
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    compile_, counts, stdout = anyshape.compile, list[int](), io.StringIO()
+    compile_, print_text, counts, before_text = anyshape.compile, demo.print_text, list[int](), list[int]()
+    stdout, stderr = io.StringIO(), io.StringIO()
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         program = compile_(*args, **kwargs)
         counts.append(llvm.objects_emitted())
         return program
 
+    def noted(console: Console, options: Options) -> None:
+        before_text.append(llvm.objects_emitted())
+        print_text(console, options)
+
     threads = torch.get_num_threads()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(stdout):
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         patch.setattr(anyshape, "compile", counted)
+        patch.setattr(demo, "print_text", noted)
         with pytest.raises(SystemExit) as stopped:
             main(["demo", "--json", "--pairs", str(PAIRS), "--threads", "1"])
     assert not stopped.value.code
-    yield Run(stdout.getvalue().splitlines(), counts, llvm.objects_emitted())
+    yield Run(stdout.getvalue().splitlines(), stderr.getvalue(), counts, before_text)
     torch.set_num_threads(threads)
 
 
@@ -63,7 +72,14 @@ def test_the_last_line_holds_the_figures(run: Run) -> None:
 
 
 def test_nothing_is_compiled_after_the_one_compilation(run: Run) -> None:
-    assert run.objects_after_each_compile == [run.objects_at_the_end]
+    assert run.objects_after_each_compile == run.objects_before_the_text
+    assert len(run.objects_before_the_text) == 1
+
+
+def test_a_language_model_has_the_last_word(run: Run) -> None:
+    title, _, text = run.shown.rpartition("SmolLM2-135M-Instruct")[2].partition("\n")
+    assert title.endswith("to read and write:")
+    assert "sky" in text
 
 
 def test_the_list_of_sizes() -> None:

@@ -26,7 +26,7 @@ class Model(torch.nn.Module):
             h = h * 2
         h = h.view(-1, 3, 16)  # a view
         p = h.softmax(-1)
-        return p.sum(1), torch.tanh(x + y) @ self.linear.weight.t()
+        return p.sum(1), self.linear.weight @ torch.tanh(x + y).t()
 
 class Spectrum(torch.nn.Module):
     def forward(self, x):
@@ -138,7 +138,7 @@ def test_an_edge_that_is_not_fused_has_its_reason_and_lines(explain: Explain) ->
     assert code == 0
     (program,) = json.loads(out)["programs"]
     edges = {(edge["producer"]["name"], edge["consumer"]["name"]): edge for edge in program["edges"]}
-    edge = edges["tanh", "dot_general"]
+    edge = next(edge for (producer, _), edge in edges.items() if producer == "tanh")
     assert "reads it many times" in edge["reason"] and "dhlo." not in edge["reason"]
     assert edge["producer"]["line"]["line"] == edge["consumer"]["line"]["line"] == line_of("torch.tanh")
     kernel_of = {op["name"]: group["kernel"] for group in program["groups"] for op in group["ops"]}

@@ -4,6 +4,7 @@ values."""
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -211,7 +212,7 @@ def test_scalars_and_narrow_vectors_give_the_same_bits(name: str) -> None:
         np.testing.assert_array_equal(run(name, x, dtype=dtype, width=2), expected)
 
 
-@pytest.mark.parametrize("name", ["math.exp", "math.exp2", "math.tanh", "math.erf", "sigmoid"])
+@pytest.mark.parametrize("name", ["math.exp", "math.exp2", "math.tanh", "sigmoid"])
 def test_an_extension_changes_no_bits(name: str) -> None:
     """Scaling by one instruction rounds as scaling in two steps does, down to the smallest denormal and up to infinity."""
     for dtype, width in (("f32", 16), ("f64", 8)):
@@ -221,14 +222,53 @@ def test_an_extension_changes_no_bits(name: str) -> None:
         np.testing.assert_array_equal(run(name, x, dtype=dtype, width=width), expected)
 
 
-@pytest.mark.parametrize(("name", "most"), [("math.exp", 16), ("math.erf", 36)])
-def test_avx512_scales_in_one_instruction(name: str, most: int) -> None:
+AVX2_ONLY = HOST_FEATURES & {"avx2", "fma"}
+WITHOUT: frozenset[str] = frozenset()
+
+
+def test_erf_by_tables_gives_the_same_bits_by_either_permutation() -> None:
+    edges = _between("f32", -4.5, 4.5, 7, 1 << 16)
+    x = np.concatenate([_every_exponent("f32", 6)[: 1 << 16], edges, [INF, -INF, NAN, 0.0, -0.0]])
+    expected = run("math.erf", x, features=AVX2_ONLY)
+    for width in (None, 2, 4, 8, 16):
+        np.testing.assert_array_equal(run("math.erf", x, width=width), expected)
+        np.testing.assert_array_equal(run("math.erf", x, width=width, features=AVX2_ONLY), expected)
+
+
+@pytest.mark.parametrize("features", [WITHOUT, AVX2_ONLY, HOST_FEATURES], ids=["none", "avx2", "host"])
+def test_erf_of_every_interval_is_within_the_bound(features: frozenset[str]) -> None:
+    """Both forms, tables by either permutation, at every 64th f32 number from 2^-6 to 5 and at the edges of the intervals."""
+    first, last = (int(each) for each in np.array([2.0**-6, 5.0], np.float32).view(np.int32))
+    edges = (np.arange(0.5, 16) / 3.92).astype(np.float32).view(np.int32)
+    near = [edges + np.int32(distance) for distance in range(-64, 65)]
+    x = np.concatenate([np.arange(first, last, 64, dtype=np.int32), *near]).view(np.float32)
+    reference = np.array([math.erf(each) for each in x.astype(np.float64)])
+    assert worst_ulp(run("math.erf", x, features=features), reference) <= 1.5
+    np.testing.assert_array_equal(run("math.erf", -x, features=features), -run("math.erf", x, features=features))
+
+
+def _arithmetic(name: str) -> list[str]:
+    """The vector instructions of a function for AVX-512 that compute, those before its loop among them."""
     target = Target("x86_64-unknown-linux-gnu", "znver4", "-prefer-256-bit")
     text = emit_assembly(optimise(_module_text("f32", 16, frozenset({"avx512f"})), target), target)
     body = text.partition(f"{name}:")[2].partition("retq")[0]
-    arithmetic = [line for line in body.splitlines() if line.startswith("\tv") and "vmov" not in line]
-    assert sum("vscalefps" in line for line in arithmetic) == 1
-    assert len(arithmetic) <= most + body.count("vbroadcast") + body.count("vzeroupper")
+    kept = ("vmov", "vbroadcast", "vzeroupper")
+    return [line for line in body.splitlines() if line.startswith("\tv") and not any(word in line for word in kept)]
+
+
+def test_avx512_scales_in_one_instruction() -> None:
+    instructions = _arithmetic("math.exp")
+    assert sum("vscalefps" in line for line in instructions) == 1
+    assert len(instructions) <= 16
+
+
+def test_avx512_looks_up_erf_in_registers() -> None:
+    """Seven numbers of an interval, six fused products, and no exponential."""
+    instructions = _arithmetic("math.erf")
+    assert sum("vpermps" in line for line in instructions) == 7
+    assert sum("vfma" in line for line in instructions) == 6
+    assert sum("vscalefps" in line or "vdiv" in line for line in instructions) == 0
+    assert len(instructions) <= 18
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

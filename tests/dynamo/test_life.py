@@ -147,6 +147,47 @@ def test_models_that_come_and_go() -> None:
     assert len(anyshape.report().graphs) == 50 and not any(graph.shared for graph in anyshape.report().graphs)
 
 
+RESIDENT = """
+import sys, gc, torch
+from anyshape.driver.dynamo import backend
+
+class Scaled(torch.nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x):
+        return x * self.scale + x.sum()
+
+def growth(backend, first, count):
+    for number in range(first, first + count):
+        if number == first + 5:
+            before = resident()
+        torch.compile(Scaled(number), backend=backend, dynamic=True)(torch.ones(3, 4))
+        torch.compiler.reset()
+    return (resident() - before) / (count - 5)
+
+def resident():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+with torch.no_grad():
+    print(growth("aot_eager", 2, 35), growth(backend, 100, 50))
+"""
+
+
+def test_resident_memory_is_level() -> None:
+    """What a model leaves behind in the process is PyTorch's own (a tenth of a megabyte), as the system counts it."""
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", RESIDENT], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert done.returncode == 0, done.stderr
+    pytorch, ours = map(float, done.stdout.split())
+    assert ours - pytorch < 80_000, (ours, pytorch)  # bytes a model
+
+
 DENORMAL = 5e-324
 
 

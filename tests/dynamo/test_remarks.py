@@ -352,3 +352,27 @@ def test_an_index_out_of_range_is_the_users_mistake() -> None:
     assert Path(__file__).name in str(caught.value) and text.count("/anyshape/") == 1
     assert torch.equal(program(torch.tensor([1, 4])), table[[1, 4]])
     assert not anyshape.report().remarks
+
+
+def test_breaks_between_graphs() -> None:
+    """How many graphs there are, and why there are several, with the line that is the cause."""
+
+    def talkative(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        print(end="")
+        y = y * 2
+        return y + 1 if y.sum() > 0 else y - 1
+
+    program = torch.compile(talkative, backend=backend, dynamic=True)
+    x = torch.ones(5)
+    torch.testing.assert_close(program(x), talkative(x))
+    torch.testing.assert_close(program(-x), talkative(-x))
+    report = anyshape.report()
+    first = talkative.__code__.co_firstlineno
+    assert [remark.location for remark in report.of_kind("break")] == [
+        f"{__file__}:{first + 2}",
+        f"{__file__}:{first + 4}",
+    ]
+    assert "print" in report.of_kind("break")[0].reason
+    assert report.graph_count == 4 and len(report.remarks) == 2
+    assert "TorchDynamo cannot trace" in str(report)

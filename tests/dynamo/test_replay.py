@@ -24,6 +24,7 @@ from anyshape.driver.dynamo import backend
 from anyshape.driver.remarks import JOURNAL
 from anyshape.driver.reproducer import read_crash
 from anyshape.frontends.torch.builder import LOWERINGS
+from anyshape.frontends.torch.dynamo import functional
 from anyshape.frontends.torch.dynamo.graph import GraphLowering
 from anyshape.frontends.torch.dynamo.record import lower_again, read_graph, record_graph
 from anyshape.passes.simplify import SimplifyPass
@@ -205,3 +206,24 @@ def test_folders_that_are_none(kind: str, tmp_path: Path) -> None:
     HOSTILE[kind](folder)
     with pytest.raises(anyshape.ArtifactError, match="no folder with a failure"):
         read_crash(folder)
+
+
+def test_failures_of_pytorch_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What fails before there is a graph of ATen ops is shown, since reading it back would run code."""
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("broken on purpose")
+
+    x = torch.randn(3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(functional, "aot_module_simplified", failing)
+        program = torch.compile(torch.sin, backend=backend, options={"dump": tmp_path})
+        torch.testing.assert_close(program(x), torch.sin(x))
+    (remark,) = anyshape.report().of_kind("compile")
+    assert remark.replay is not None
+    folder = Path(shlex.split(remark.replay)[-1])
+    assert {path.name for path in folder.iterdir()} == {"crash.json", "fx.txt", "traceback.txt"}
+    assert "sin" in (folder / "fx.txt").read_text() and "broken on purpose" in (folder / "traceback.txt").read_text()
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", str(folder)])
+    assert ended.value.code == 1 and "before there was a graph of ATen ops" in capsys.readouterr().out

@@ -79,3 +79,30 @@ def test_f32_times_weights_of_sixteen_bits(dtype: torch.dtype) -> None:
         with torch.no_grad():
             ours, eager, exact = program(x).double(), module(x).double(), module(x.double())
         assert (ours - exact).abs().max() <= 4 * (eager - exact).abs().max()
+
+
+class ByteWeights(nn.Module):
+    """Weights of signed bytes with a scale for each row behind the product, as weight-only quantisation has them; one transposed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(5)
+        for name, shape in (("up", (200, 100)), ("down", (200, 40))):
+            self.register_buffer(name, torch.randint(-128, 128, shape, dtype=torch.int8, generator=generator))
+        self.register_buffer("scale", torch.rand(200, generator=generator) / 300)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        up = functional.linear(x, self.up.to(x.dtype)) * self.scale
+        return functional.gelu(up) @ self.down.to(x.dtype)
+
+
+def test_f32_times_weights_of_bytes() -> None:
+    module = ByteWeights().eval()
+    program = compiled(module, torch.zeros(2, 100))
+    report = program.report()
+    assert dict(report.kernel_launches) == {"k0_contract": 1, "k1_contract": 1}, "no kernel widens a weight"
+    assert report.constant_bytes == 100 * 256 + 200 * 64 + 4 * 200, "weights keep their bytes"
+    for rows in (0, *SIZES):
+        x = torch.randn(rows, 100)
+        with torch.no_grad():
+            torch.testing.assert_close(program(x), module(x), rtol=1e-4, atol=1e-3)

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from anyshape.codegen.tiles.pack import pack_panels
+from anyshape.dialects.block_formats import block_format
 from anyshape.dialects.dhlo import Array, ConstantStore, Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.dhlo.graph import facts_of
@@ -17,6 +18,8 @@ from anyshape.dialects.dhlo.interpreter import evaluate
 from anyshape.dialects.dtypes import dtype_of_numpy
 from anyshape.dialects.host import ProgramOp
 from anyshape.dialects.host.interpreter import run_program
+from anyshape.dialects.packed_blocks import PackedBlocks
+from anyshape.dialects.packed_blocks import pack_panels as pack_blocks
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import KernelOp
 from anyshape.dialects.tile.verify import verify_kernel
@@ -24,14 +27,17 @@ from anyshape.driver.build import build_objects, load_program
 from anyshape.driver.pipeline import run_graph_passes
 from anyshape.fusion import Decision, copy_shared_results, decide_fusion, outline_groups
 from anyshape.host import ConstantEntry, LaunchShape, build_program
-from anyshape.kernels import PlanTable
+from anyshape.kernels import PlanTable, why_no_prologue
 from anyshape.runtime import numpy_adaptor
+from anyshape.support.machine import Machine
 from anyshape.support.options import Options
 from anyshape.support.trace import Trace
 from anyshape.symbolic import Size
 from tests.kernels.nesting import check_nesting
 
 OPTIONS = Options(verify=True, threads=2)
+ONE_THREAD = Machine()
+"""What plans are made for: there every prologue that is possible pays."""
 Run = Callable[[Sequence[Array]], list[Array]]
 
 
@@ -75,7 +81,7 @@ def plan(func: FuncOp, store: ConstantStore | None = None) -> Planned:
     """Fuse and plan a copy of `func`; every plan is verified."""
     store = ConstantStore() if store is None else store
     main = prepared(func, store)
-    decision = decide_fusion(main)
+    decision = decide_fusion(main, lambda proposal: why_no_prologue(proposal, ONE_THREAD))
     outline_groups(main, decision)
     copy_shared_results(main)
     main.verify()
@@ -101,6 +107,10 @@ def _array_of(entry: ConstantEntry, store: ConstantStore) -> Array:
     weight, p = np.ascontiguousarray(store[entry.weight]), entry.packed
     if p is None:
         return weight
+    if isinstance(p, PackedBlocks):
+        panels = np.zeros(p.shape, np.uint8)
+        pack_blocks(block_format(p.format), weight, panels)
+        return panels
     strides = (p.k_stride * weight.itemsize, p.n_stride * weight.itemsize)
     return pack_panels(np.lib.stride_tricks.as_strided(weight, (p.k, p.n), strides))
 

@@ -16,9 +16,11 @@ from anyshape.kernels.cost import (
     WORTH,
     AttentionWork,
     ProductWork,
+    RegisterTile,
     attention_time,
     grain_of,
     nanoseconds,
+    panel_step_time,
     product_time,
     transfer_time,
 )
@@ -72,6 +74,29 @@ def test_a_product_of_one_row_is_reading() -> None:
     weights, row = 4 * 2048 * 2048, 4 * (2048 + 2048)
     assert nanoseconds(product_time(product(1, 2048, 2048), MACHINE)) == weights / 32 + row / 128
     assert nanoseconds(product_time(product(1, 2048, 2048, packed=False), MACHINE)) == 3 * weights / 32 + row / 128
+
+
+@pytest.mark.parametrize(
+    ("tiles", "rate", "expected"),
+    [
+        # RATES: a multiply-add of a vector takes 1/4 ns, a load 1/2 ns, 256 bytes of a step 4 ns from the second level.
+        ([RegisterTile(1, 4, 1)], math.inf, 4),
+        ([RegisterTile(6, 4, 1)], math.inf, 6),
+        ([RegisterTile(1, 1, 4)], math.inf, 4),
+        ([RegisterTile(14, 1, 4)], math.inf, 30),
+        ([RegisterTile(4, 4, 1), RegisterTile(4, 4, 1)], math.inf, 8),
+        ([RegisterTile(6, 4, 1)], 16, 16),
+        ([RegisterTile(6, 2, 2)], 16, 32),
+        ([RegisterTile(4, 4, 1), RegisterTile(4, 2, 2)], 16, 16),
+    ],
+)
+def test_a_step_of_a_panel(tiles: list[RegisterTile], rate: float, expected: float) -> None:
+    assert panel_step_time(tiles, 256, MACHINE, rate=rate) == expected
+
+
+def test_a_second_level_that_seems_slower_than_memory_is_not() -> None:
+    odd = replace(MACHINE, measured=replace(RATES, l2=1.0))
+    assert panel_step_time([RegisterTile(1, 4, 1)], 256, odd, rate=math.inf) == 256 / 32
 
 
 def test_every_row_block_reads_all_panels() -> None:

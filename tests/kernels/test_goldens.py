@@ -52,6 +52,12 @@ def product_with_bias_and_gelu(g: FunctionBuilder, store: ConstantStore) -> SSAV
     return g(Gelu, g(Add, product, g(BroadcastInDim, g.input(96), dimensions=(2,), sizes=(B, S, 96))))
 
 
+def product_of_normalised_rows(g: FunctionBuilder, store: ConstantStore) -> SSAValue:
+    weight = g.add(Weight.of_array(np.arange(384 * 96, dtype=np.float32).reshape(96, 384), store)).result
+    rows = g(LayerNorm, g.input(B, S, 384), g.input(384), g.input(384), axes=(2,), epsilon=1e-5)
+    return g(DotGeneral, rows, weight, lhs_contract=(2,), rhs_contract=(1,))
+
+
 def column_sum(g: FunctionBuilder, store: ConstantStore) -> SSAValue:
     return g(Reduce, g.input(M, N), axes=(0,))
 
@@ -77,7 +83,8 @@ def masked_scaled_softmax(g: FunctionBuilder, store: ConstantStore) -> SSAValue:
 
 
 GRAPHS: tuple[Graph, ...] = (
-    softmax, layer_norm_with_residual, product_with_bias_and_gelu, column_sum, attention_with_transposes, mask_broadcast,
+    softmax, layer_norm_with_residual, product_with_bias_and_gelu, product_of_normalised_rows, column_sum,
+    attention_with_transposes, mask_broadcast,
     masked_scaled_softmax,
 )  # fmt: skip
 

@@ -1,5 +1,6 @@
 /* Kernels and programs as the compiler would emit them, for the tests of RAL. */
 #include <ral.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -11,6 +12,18 @@ void mark_chunks(void *const *buffers, const int64_t *sizes, int64_t begin, int6
     (void)sizes, (void)scratch, (void)error;
     int64_t *out = buffers[0];
     for (int64_t i = begin; i < end; i++) out[i] = begin;
+}
+
+/* buffers[0][i] = who runs point i, buffers[1][i] = its turn, counted from 1 in buffers[1][sizes[0]]. */
+void note_order(void *const *buffers, const int64_t *sizes, int64_t begin, int64_t end, void *scratch,
+                ral_error_cell *error) {
+    static _Thread_local char here;
+    (void)scratch, (void)error;
+    int64_t *who = buffers[0], *turn = buffers[1];
+    for (int64_t i = begin; i < end; i++) {
+        who[i] = (int64_t)(intptr_t)&here;
+        turn[i] = 1 + atomic_fetch_add((_Atomic int64_t *)&turn[sizes[0]], 1);
+    }
 }
 
 /* buffers[0][i] += 1, by way of `sizes[0]` bytes of scratch; buffers[1][i] = scratch alignment remainder. */

@@ -33,16 +33,14 @@ CASES = [
 
 
 def expected_marks(extent: int, grain: int, threads: int) -> np.ndarray:
-    """The cuts that ral.h promises, from numpy's rule for splitting grains as evenly as possible."""
+    """The cuts that ral.h promises: chunk i of n begins at grain floor(i·grains / n)."""
     grain = max(grain, 1)
     if extent <= grain or threads == 1:
         return np.zeros(extent, np.int64)
-    grains = np.arange(-(-extent // grain))
-    chunks = np.array_split(grains, min(len(grains), CHUNKS_PER_THREAD * threads))
-    marks = np.empty(len(grains) * grain, np.int64)
-    for chunk in chunks:
-        marks[chunk[0] * grain : (chunk[-1] + 1) * grain] = chunk[0] * grain
-    return marks[:extent]
+    grains = -(-extent // grain)
+    chunks = min(grains, CHUNKS_PER_THREAD * threads)
+    begins = [i * grains // chunks * grain for i in range(chunks)]
+    return np.repeat(begins, np.diff([*begins, extent]))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -65,6 +63,26 @@ def test_a_busy_pool_gives_the_same_cuts(launcher: Launchers) -> None:
     marks = np.full(1000, -1, np.int64)
     assert outer.launch("launch_within", [inner.context, marks], [1000, 3], 1000, 1) == Code.OK
     np.testing.assert_array_equal(marks, expected_marks(1000, 3, 4))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_a_thread_takes_its_own_chunks_in_order_and_others_from_their_end(launcher: Launchers, threads: int) -> None:
+    context = launcher(threads)
+    chunks = CHUNKS_PER_THREAD * threads
+    who, turn = np.zeros(chunks, np.int64), np.zeros(chunks + 1, np.int64)
+    assert context.launch("note_order", [who, turn], [chunks], 1, 1) == Code.OK
+    caller = who[0]
+    for _ in range(50):
+        turn[:] = 0
+        assert context.launch("note_order", [who, turn], [chunks], chunks, 1) == Code.OK
+        assert sorted(turn[:chunks]) == list(range(1, chunks + 1))
+        mine = np.flatnonzero(who == caller)
+        own, others = mine[mine < CHUNKS_PER_THREAD], mine[mine >= CHUNKS_PER_THREAD]
+        assert own.tolist() == list(range(len(own))), "the others take what is left at the end of a share"
+        assert np.all(np.diff(turn[own]) > 0)
+        assert not len(own) or not len(others) or turn[others].min() > turn[own].max()
+        if threads == 2:
+            assert others.tolist() == list(range(chunks))[chunks - len(others) :]
 
 
 def test_every_point_runs_once_with_aligned_private_scratch(launcher: Launchers) -> None:

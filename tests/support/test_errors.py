@@ -16,6 +16,8 @@ PARENTS = {
     "IndexOutOfRange": IndexError,
     "MemoryLimit": MemoryError,
     "ArtifactError": Exception,
+    "FileFormatError": ValueError,
+    "TemplateError": ValueError,
     "CodegenError": RuntimeError,
     "CompileError": RuntimeError,
     "VerifyError": ValueError,

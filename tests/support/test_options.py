@@ -26,6 +26,7 @@ def test_every_variable_sets_its_option() -> None:
         "ANYSHAPE_PACK_WEIGHTS": "0",
         "ANYSHAPE_PACK_BUDGET_BYTES": "1000",
         "ANYSHAPE_STRICT": "1",
+        "ANYSHAPE_ACTIVATIONS": "int8",
     }
     assert set(environ) == set(VARIABLES)
     assert Options.from_environment(environ) == Options(
@@ -35,6 +36,7 @@ def test_every_variable_sets_its_option() -> None:
         cache=Path("/tmp/cache"),
         verify=True,
         strict=True,
+        activations="int8",
         pack_weights=False,
         pack_budget_bytes=1000,
     )

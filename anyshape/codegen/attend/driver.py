@@ -47,7 +47,7 @@ class Slot(IntEnum):
 
     ROWS = 0
     FIRST_ROW = auto()
-    """Index of the first query, for causal masks."""
+    """Position of the first query among the keys, for causal masks."""
     KEYS = auto()
     HEAD = auto()
     VALUE_HEAD = auto()
@@ -56,6 +56,8 @@ class Slot(IntEnum):
     FACTOR = auto()
     """What queries are multiplied by: `query_factor`."""
     CAUSAL = auto()
+    WINDOW = auto()
+    """Keys that a query of a causal attention sees at most, its own position the last of them."""
     DIRECT = auto()
     PACK = auto()
     """0 when scratch holds this head's only chunk from the call before."""
@@ -221,10 +223,12 @@ class _Head:
         # A causal row i keeps keys up to i, so keys beyond the block's last row are never read.
         last = b.add(b.add(slot[Slot.FIRST_ROW], first), rows)
         keys = b.select(self.causal, b.minimum(slot[Slot.KEYS], last), slot[Slot.KEYS])
+        oldest = self._first_seen(b.add(slot[Slot.FIRST_ROW], first))
+        start = b.sub(oldest, b.rem(oldest, slot[Slot.CHUNK]))
         is_only = b.cmp("sle", slot[Slot.KEYS], slot[Slot.CHUNK])
         is_packed = b.or_(b.cmp("sgt", first, 0), b.cmp("eq", slot[Slot.PACK], 0))
         must_pack = b.not_(b.or_(self.direct, b.and_(is_only, is_packed)))
-        with b.for_(0, keys, slot[Slot.CHUNK]) as loop:
+        with b.for_(start, keys, slot[Slot.CHUNK]) as loop:
             chunk = _Chunk(loop.index, b.minimum(b.sub(slot[Slot.KEYS], loop.index), slot[Slot.CHUNK]))
             packs = b.if_(must_pack)
             with packs.then():
@@ -284,13 +288,21 @@ class _Head:
             # Keys of the chunk that the tile's last row keeps.
             position = b.sub(b.add(b.add(slot[Slot.FIRST_ROW], first), row), chunk.first)
             limit = b.select(self.causal, b.minimum(b.add(position, count), chunk.size), chunk.size)
-            some = b.if_(b.cmp("sgt", limit, 0))
+            # The chunk in which the tile's first row begins to see keys is the first one for all its rows.
+            seen = b.sub(self._first_seen(b.add(position, chunk.first)), chunk.first)
+            is_first = b.cmp("sge", seen, 0)
+            some = b.if_(b.and_(b.cmp("sgt", limit, 0), b.cmp("slt", seen, chunk.size)))
             with some.then():
                 self._emit_query(b.add(first, row), count)
                 self._emit_scores(chunk, count, limit, (wide, narrow))
-                self._emit_rows(chunk, b.add(first, row), row, count, limit, position)
+                self._emit_rows(chunk, b.add(first, row), row, count, limit, position, is_first)
                 ahead = self._emit_ahead(b.sub(b.sub(tiles, 1), tile.index))
-                self._emit_values(chunk, row, count, limit, (wide, narrow), ahead)
+                self._emit_values(chunk, row, count, limit, (wide, narrow), ahead, is_first)
+
+    def _first_seen(self, position: Value) -> Value:
+        """The first key that the query at a position sees."""
+        b = self.b
+        return b.select(self.causal, b.maximum(b.sub(b.add(position, 1), self.slot[Slot.WINDOW]), 0), b.const(b.i64, 0))
 
     def _emit_ahead(self, tiles_left: Value) -> tuple[Value, Value]:
         """(address, bytes from a step to the next) of what a tile prefetches: the last tiles of a task take the next one's rows.
@@ -334,7 +346,9 @@ class _Head:
         with branch.otherwise():
             self._panels(limit, panel)
 
-    def _emit_rows(self, chunk: _Chunk, query: Value, row: Value, rows: Value, limit: Value, position: Value) -> None:
+    def _emit_rows(
+        self, chunk: _Chunk, query: Value, row: Value, rows: Value, limit: Value, position: Value, is_first: Value
+    ) -> None:
         """Scores to probabilities; earlier chunks' sums to the new maximum. `query` counts from the task's first."""
         b, slot = self.b, self.slot
         with b.for_(0, rows) as loop:
@@ -343,18 +357,39 @@ class _Head:
             valid = b.select(self.causal, b.maximum(kept, 0), limit)
             mask_row = b.mul(b.add(query, loop.index), slot[Slot.MASK_ROW])
             state_row = b.add(row, loop.index)
+            own = b.add(b.add(position, chunk.first), loop.index)
+            hidden = b.maximum(b.sub(self._first_seen(own), chunk.first), 0)
+            scores, skipped = self._hide_first(
+                self._at(Slot.SCORES, b.mul(loop.index, slot[Slot.CHUNK])), hidden, limit
+            )
             arguments = [
-                self._at(Slot.SCORES, b.mul(loop.index, slot[Slot.CHUNK])),
+                scores,
                 self._mask_address(b.add(mask_row, b.mul(chunk.first, slot[Slot.MASK_KEY]))),
                 slot[Slot.MASK_KEY],
-                valid,
-                limit,
+                b.maximum(b.sub(valid, skipped), 0),
+                b.sub(limit, skipped),
                 self._at(Slot.STATE, b.mul(state_row, 2)),
             ]
             alpha = b.call_pointer(self.softmax, arguments, self.element)
-            later = b.if_(b.cmp("sgt", chunk.first, 0))
+            later = b.if_(b.not_(is_first))
             with later.then():
                 self._emit_rescale(state_row, alpha)
+
+    def _hide_first(self, scores: Value, hidden: Value, limit: Value) -> tuple[Value, Value]:
+        """A row of scores without the first `hidden` ones: (where it begins, how many come before that), whole vectors of which
+        become 0, and the rest −∞."""
+        b, lanes = self.b, self.shape.lanes
+        count = b.minimum(hidden, limit)
+        skipped = b.sub(count, b.rem(count, lanes))
+        start = b.offset(scores, self.element, skipped)
+        some = b.if_(b.cmp("sgt", count, 0))
+        with some.then():
+            with b.for_(0, skipped, lanes) as loop:
+                b.store(b.splat(0, self.element, lanes), scores, loop.index)
+            lowest = b.splat(float("-inf"), self.element, lanes)
+            before = b.tail_mask(b.sub(count, skipped), lanes)
+            b.store(b.select(before, lowest, b.load(start, self.element, width=lanes)), start)
+        return start, skipped
 
     def _mask_address(self, index: Value) -> Value:
         """Address of a mask element: bytes for bool masks, else elements."""
@@ -377,9 +412,9 @@ class _Head:
         limit: Value,
         picked: tuple[Value, Value],
         ahead: tuple[Value, Value],
+        is_first: Value,
     ) -> None:
         b, slot = self.b, self.slot
-        is_first = b.cmp("eq", chunk.first, 0)
 
         def panel(column: Value, columns: Value) -> None:
             in_place = self._reads_values_in_place(columns)

@@ -39,6 +39,8 @@ from anyshape.symbolic import Size, size_max, size_min
 _BLOCK_ROWS = 8 * MAX_ROWS
 _OWN = (Slot.QUERY, Slot.KEY, Slot.VALUE, Slot.OUT, Slot.MASK)
 _NEXT = (Slot.NEXT_QUERY, Slot.NEXT_KEY, Slot.NEXT_VALUE, Slot.NEXT_OUT)
+_NO_WINDOW = 1 << 40
+"""More keys than there are."""
 _AHEAD_KEYS = 512
 """Up to that many keys the next line's rows are prefetched: of more, what is multiplied outweighs what is read."""
 _USUAL_HEAD = 64
@@ -188,6 +190,9 @@ class _KernelBody:
             for buffer in (op.query, op.key, op.value, op.out, *([] if op.mask is None else [op.mask]))
         }
         self.lines = self._make_lines()
+        keys, queries = self.extents["keys"], self.extents["queries"]
+        self.past = b.const(b.i64, 0) if op.after_past is None else b.sub(keys, queries)
+        self.first_key = self._first_key()
 
     def _make_lines(self) -> _Lines:
         b, extents = self.b, self.extents
@@ -195,7 +200,7 @@ class _KernelBody:
         shared_by = b.div(extents["heads"], extents["key_heads"])
         plain = _Lines(extents["heads"], blocks, extents["queries"], shared_by, None)
         single = self.op.extents.data[3].constant_or(1) == 1
-        if not single or self.op.extents.data[1] == self.op.extents.data[2] or self.op.causal is not None:
+        if not single or self.op.extents.data[1] == self.op.extents.data[2] or self._hides_from_one:
             return plain
         grouped = b.cmp("eq", extents["queries"], 1)
 
@@ -209,6 +214,19 @@ class _KernelBody:
             choose(b.const(b.i64, 1), plain.shared_by),
             (grouped, shared_by),
         )
+
+    def _first_key(self) -> Value:
+        """The first key that is looked at: of a single query behind its past, the first of its window, so that none has to be hidden."""
+        b, zero = self.b, self.b.const(self.b.i64, 0)
+        if self.op.window is None or self.op.after_past is None:
+            return zero
+        first = b.maximum(b.sub(self.extents["keys"], self.op.window.value.data), 0)
+        return b.select(b.cmp("eq", self.extents["queries"], 1), first, zero)
+
+    @property
+    def _hides_from_one(self) -> bool:
+        """Whether a single query may be hidden keys by its position: not where it is the last of them."""
+        return self.op.causal is not None and self.op.after_past is None
 
     def _line_strides(self, buffer: SSAValue) -> list[Value]:
         """Strides of (batch, line's head, line's row) for a buffer with the queries' heads."""
@@ -226,13 +244,17 @@ class _KernelBody:
     def store_fixed_slots(self) -> None:
         """The slots that are the same for every head."""
         b, op, extents = self.b, self.op, self.extents
-        self._set(Slot.KEYS, extents["keys"])
+        self._set(Slot.KEYS, b.sub(extents["keys"], self.first_key))
+        self._set(Slot.WINDOW, _NO_WINDOW if op.window is None else op.window.value.data)
         self._set(Slot.HEAD, extents["head"])
         self._set(Slot.VALUE_HEAD, extents["value_head"])
         self._set(Slot.CHUNK, emit_size(b, self.layout.chunk, self.symbols))
         factor = query_factor(op.scale.value.data, MASK_KINDS[self.layout.mask_kind])
         self._set(Slot.FACTOR, b.const(self.element, factor))
-        self._set(Slot.CAUSAL, int(op.causal is not None))
+        several = b.convert(b.cmp("ne", extents["queries"], 1), b.i64, signed=False)
+        self._set(
+            Slot.CAUSAL, several if op.causal is not None and not self._hides_from_one else int(op.causal is not None)
+        )
         few = b.cmp("sle", extents["queries"], DIRECT_QUERIES)
         direct = b.and_(few, b.cmp("eq", self.strides[op.key][-1], 1))
         self._set(Slot.DIRECT, b.convert(direct, b.i64, signed=False))
@@ -266,7 +288,7 @@ class _KernelBody:
             first_row = b.div(b.mul(lines.rows, first), lines.blocks)
             last_row = b.div(b.mul(lines.rows, last), lines.blocks)
             self._set(Slot.ROWS, b.sub(last_row, first_row))
-            self._set(Slot.FIRST_ROW, first_row)
+            self._set(Slot.FIRST_ROW, b.add(first_row, self.past))
             batch, head = self._split(line.index)
             self._set_addresses(_OWN, batch, head, first_row)
             next_ = b.select(ahead, b.minimum(b.add(line.index, 1), b.sub(past, 1)), line.index)
@@ -291,7 +313,7 @@ class _KernelBody:
             if buffer is None:
                 continue
             if buffer is op.key or buffer is op.value:
-                self._set(slot, self._address(buffer, self.strides[buffer], [batch, key_head]))
+                self._set(slot, self._address(buffer, self.strides[buffer], [batch, key_head, self.first_key]))
             else:
                 self._set(slot, self._address(buffer, self._line_strides(buffer), [batch, head, row]))
 

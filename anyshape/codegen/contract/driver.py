@@ -2,7 +2,7 @@
 
 `as_mm_block_<element>` takes a task record of 8-byte slots (`Slot`) and walks
 
-    for each depth block (at most 3 KB of a row)      its rows of the left-hand side stay in the second-level cache
+    for each depth block (3 KB of a row, often)       its rows of the left-hand side stay in the second-level cache
         for each panel of 64 columns                  its rows stream once, then come from the second-level cache
             for each register tile of 1 to 6 rows     rows split evenly, so that no tile is much smaller than another
 
@@ -250,7 +250,7 @@ def _emit_row_tiles(
     bias = b.select(block.has_bias, b.offset(slot[Slot.INIT], block.sum_element, column), block.zeros)
     init_stride = b.select(goes_on, out_row, b.const(b.i64, 0))
     runs_epilogue = b.and_(is_last, block.has_epilogue)
-    next_panel = b.offset(factors.rhs, block.rhs_element, slot[Slot.RHS_PANEL])
+    next_panel = b.offset(factors.rhs, block.rhs_element, _next_step(block, factors))
     tile_high, tile_low = (block.table.function(picked, columns) for picked in (block.tile_high, block.tile_low))
     with b.for_(0, block.tiles) as tile:
         is_high = b.cmp("slt", tile.index, block.extra)
@@ -268,6 +268,17 @@ def _emit_row_tiles(
             first_row, first_column = b.add(slot[Slot.FIRST_ROW], row), b.add(slot[Slot.FIRST_COLUMN], column)
             arguments = [slot[Slot.CONTEXT], first_row, rows, first_column, columns, c, out_row]
             b.call_pointer(slot[Slot.EPILOGUE], arguments)
+
+
+def _next_step(block: _Block, factors: _Factors) -> Value:
+    """Elements from what the tiles of a panel read to what those after them read.
+
+    A task of one packed panel goes on with that panel's next depth block, and the task after it with the panel behind: in both cases with
+    what follows in memory. Several panels are walked before the next depth block.
+    """
+    b, slot = block.b, block.slot
+    goes_on = b.and_(b.cmp("ne", slot[Slot.PACKED], 0), b.cmp("sle", slot[Slot.COLUMNS], PANEL))
+    return b.select(goes_on, b.mul(factors.steps, factors.rhs_row), slot[Slot.RHS_PANEL])
 
 
 def _prefetch_result(block: _Block, c: Value, rows: Value) -> None:

@@ -2,27 +2,31 @@
 
 A task is (batch point, row block, panel of 64 columns), panels running fastest. A launch gives each thread a contiguous
 range of tasks, that is whole rows of panels but for its ends, so at one row threads share the panels and at many rows the row blocks.
+
+With a prologue a task has as many panels of its row block as possible, since whoever multiplies a row block computes its rows first: all
+of them where there is a row block for each thread, else a part for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import cast
 
-from xdsl.dialects.arith import AddfOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.contract.driver import SLOTS, Slot, block_name, declare_block_driver
-from anyshape.codegen.mlir import ModuleBuilder, Type, Value, byte_size
-from anyshape.codegen.points import EmittedKernel, emit_rectangle
-from anyshape.codegen.points.scalar import memory_type
+from anyshape.codegen.contract.epilogue import bias_of, emit_tile_epilogue, tile_epilogue_arguments
+from anyshape.codegen.contract.prologue import row_bytes, rows_bytes, rows_kernel
+from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.points import EmittedKernel, emit_kernel, scratch_bytes_of
 from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.schedule import Schedule
-from anyshape.codegen.tiles.shape import LINE, PANEL, SUM_ELEMENTS, TileShape, packed_depth, tile_shape
-from anyshape.dialects.tile.ops import ContractOp, KernelOp, LoadOp, YieldOp, buffer_of
+from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, PANEL, SUM_ELEMENTS, TileShape, packed_depth, tile_shape
+from anyshape.dialects.tile.contract import ContractOp
+from anyshape.dialects.tile.ops import KernelOp, buffer_of
 from anyshape.kernels.cost import ProductWork, grain_of, product_time
 from anyshape.support.errors import CodegenError
 from anyshape.support.machine import Machine
@@ -31,14 +35,22 @@ from anyshape.symbolic import Size, size_max, size_min
 _TASKS_PER_THREAD = 8
 _SMALL_BLOCK_ROWS = 24
 """Rows below which a block would read the right-hand side too often for what it multiplies."""
+_GROUPS_PER_THREAD = 4
+"""Groups of panels that a thread may take of a row block whose rows are few, or of many batch points."""
+_FEW_ROWS = 8
+"""Rows that may be computed so often by one thread in all, for the sake of smaller tasks."""
 
 
 def contract_schedule(op: ContractOp, machine: Machine) -> Schedule:
     """The schedule of a product; sizes over the kernel's symbols."""
     layout = _Layout.of(op, machine)
-    extent = prod(layout.batch, start=layout.blocks * layout.panels)
-    task = product_time(_work(op, layout, machine).task, machine, footprint=machine.l2)
-    return Schedule(extent, grain_of(task, machine), Size.const(layout.scratch_bytes))
+    extent = prod(layout.batch, start=layout.blocks * layout.groups)
+    task = _work(op, layout, machine).task
+    if op.prologue is not None:
+        groups = size_max(1, layout.groups)
+        task = replace(task, columns=(layout.panels + (groups - 1)) // groups * PANEL)
+    grain = grain_of(product_time(task, machine, footprint=machine.l2), machine)
+    return Schedule(extent, grain, layout.rows_scratch + layout.scratch_bytes)
 
 
 def contract_time(op: ContractOp, machine: Machine) -> Size:
@@ -75,6 +87,11 @@ class _Layout:
     """A buffer whose row starts the sums, when adding it is all that the epilogue does."""
     is_plain: bool
     """The epilogue does nothing else."""
+    prologue: ContractOp | None
+    """The product itself, if it computes its left-hand side."""
+    kept_scratch: Size
+    """Bytes that the function of a prologue's rows wants for itself."""
+    threads: int
 
     @staticmethod
     def of(op: ContractOp, machine: Machine) -> _Layout:
@@ -91,13 +108,14 @@ class _Layout:
             )
         shape = tile_shape(op.factors, machine)
         rows, columns, depth = op.extents.data
-        bias, is_plain = _bias(op)
+        bias, is_plain = bias_of(op)
         in_place = str(out.element_type) == shape.sum_element and out.strides.data[-1].constant_or(None) == 1
         is_plain = is_plain and in_place and out.element_type == sum_.type
         wanted_tasks = _TASKS_PER_THREAD * machine.threads
         return _Layout(
             shape, op.batch.data, rows, columns, depth, lhs.strides.data, rhs.strides.data, out.strides.data,
-            op.packed is not None, shape.block_rows(depth), wanted_tasks, in_place, bias if is_plain else None, is_plain,
+            op.packed is not None, _block_rows(op, shape, machine), wanted_tasks, in_place, bias if is_plain else None,
+            is_plain, None if op.prologue is None else op, _kept_scratch(op, machine), machine.threads,
         )  # fmt: skip
 
     @property
@@ -108,9 +126,33 @@ class _Layout:
     def blocks(self) -> Size:
         """Row blocks: as few as the cache allows, but where panels are few, enough for threads to share evenly."""
         fewest = (self.rows + (self.block_rows - 1)) // self.block_rows
+        if self.prologue is not None:
+            # A multiple of the threads, or they would not share whole row blocks evenly.
+            points = prod(self.batch, start=Size.const(1))
+            wanted = self.threads if not self.batch else (points + (self.threads - 1)) // size_max(1, points)
+            wanted = (size_max(fewest, wanted) + (self.threads - 1)) // self.threads * self.threads
+            return size_max(fewest, size_min(self.rows // _SMALL_BLOCK_ROWS, wanted if not self.batch else fewest))
         tasks = prod(self.batch, start=self.panels)
         wanted = (tasks + (self.wanted_tasks - 1)) // size_max(1, tasks)
         return size_max(fewest, size_min(self.rows // _SMALL_BLOCK_ROWS, wanted))
+
+    @property
+    def groups(self) -> Size:
+        """Groups of panels into which a row block is cut: one panel each, or as few as give each thread a task."""
+        if self.prologue is None:
+            return self.panels
+        lines = prod(self.batch, start=self.blocks)
+        wanted = Size.const(_GROUPS_PER_THREAD)
+        if not self.batch:
+            wanted = size_max(1, size_min(wanted, Size.const(_FEW_ROWS) // size_max(1, self.rows)))
+        wanted = self.threads * wanted
+        return size_min(self.panels, (lines + (wanted - 1)) // size_max(1, lines))
+
+    @property
+    def rows_scratch(self) -> Size:
+        """Bytes for the rows of a block that a prologue computes, and for what it keeps of one row meanwhile."""
+        op = self.prologue
+        return Size.const(0) if op is None else rows_bytes(op, self.block_rows) + self.kept_scratch
 
     @property
     def lhs_scratch(self) -> int:
@@ -136,6 +178,23 @@ class _Layout:
         return self.lhs_scratch + self.rhs_scratch + self.out_scratch
 
 
+def _kept_scratch(op: ContractOp, machine: Machine) -> Size:
+    """What the kernel of a prologue's rows keeps of the rows that it computes side by side."""
+    kernel = op.parent_op()
+    if op.prologue is None or not isinstance(kernel, KernelOp):
+        return Size.const(0)
+    return scratch_bytes_of(rows_kernel(kernel, op), machine)
+
+
+def _block_rows(op: ContractOp, shape: TileShape, machine: Machine) -> int:
+    """Rows of a row block; those that a prologue computes fill at most the second-level cache, all of their depth."""
+    rows = shape.block_rows(op.extents.data[2])
+    bytes_ = None if op.prologue is None else row_bytes(op).constant_or(None)
+    if not bytes_:
+        return rows
+    return max(MAX_ROWS, min(rows, machine.l2 // bytes_ // MAX_ROWS * MAX_ROWS))
+
+
 def can_contract(op: ContractOp) -> str | None:
     """None when `emit_contract` takes the product, else the reason why it does not."""
     factors, sum_ = op.factors, str(op.epilogue.block.args[-1].type)
@@ -147,26 +206,6 @@ def can_contract(op: ContractOp) -> str | None:
     return f"the product is {lhs} · {rhs} summed in {sum_}; register tiles exist for {', '.join(SUM_ELEMENTS)}"
 
 
-def _bias(op: ContractOp) -> tuple[BlockArgument | None, bool]:
-    """(bias, is plain): the epilogue is the sum itself, or the sum plus `bias[j]` with adjacent elements."""
-    block = op.epilogue.block
-    sum_, column = block.args[-1], block.args[-2]
-    last = block.last_op
-    assert isinstance(last, YieldOp)
-    value = last.values[0]
-    if value is sum_:
-        return None, True
-    if not isinstance(value.owner, AddfOp) or sum_ not in value.owner.operands:
-        return None, False
-    other = next((operand for operand in value.owner.operands if operand is not sum_), None)
-    load = None if other is None else other.owner
-    if isinstance(load, LoadOp) and load.guard is None and isinstance(load.buffer, BlockArgument):
-        type_ = buffer_of(load.buffer)
-        if list(load.indices) == [column] and type_.strides.data[0].constant_or(None) == 1:
-            return load.buffer, True
-    return None, False
-
-
 def emit_contract(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine: Machine) -> EmittedKernel:
     """Define the kernel of a product. Its block driver is external: link `microkernels.shared_objects`."""
     op = cast(ContractOp, op)
@@ -174,67 +213,28 @@ def emit_contract(module: ModuleBuilder, kernel: KernelOp, op: Operation, machin
     name = kernel.sym_name.data
     b = Builder()
     declare_block_driver(module, b, layout.shape.element)
-    tile_epilogue = None if layout.is_plain else _emit_tile_epilogue(module, b, kernel, op, machine)
+    tile_epilogue = None if layout.is_plain else emit_tile_epilogue(module, b, kernel, op, machine)
+    rows = None if op.prologue is None else emit_kernel(module, rows_kernel(kernel, op), machine).name
     arguments = [b.ptr, b.ptr, b.i64, b.i64, b.ptr, b.ptr]
     with module.function(name, arguments) as f:
-        _KernelBody.begin(b, kernel, op, layout, f.args, tile_epilogue).emit()
+        _KernelBody.begin(b, kernel, op, layout, f.args, tile_epilogue, rows).emit()
     return EmittedKernel(name, contract_schedule(op, machine).scratch_bytes)
 
 
-def _emit_tile_epilogue(module: ModuleBuilder, b: Builder, kernel: KernelOp, op: ContractOp, machine: Machine) -> str:
-    """The epilogue in the block driver's form (`Slot.EPILOGUE`). The context is (buffers, sizes, error, batch indices…)."""
-    name = kernel.sym_name.data
-    rectangle = f"{name}_epilogue"
-    emit_rectangle(module, kernel, op.epilogue, op.out, machine, rectangle)
-    with module.function(f"{name}_tile", _tile_epilogue_arguments(b), internal=True) as f:
-        context, row, rows, column, columns, tile, stride = f.args
-        buffers, sizes, error = (b.load(b.offset(context, b.i64, slot), b.ptr) for slot in range(3))
-        batch = [b.load(b.offset(context, b.i64, 3 + axis), b.i64) for axis in range(len(op.batch.data))]
-        box = [row, b.add(row, rows), column, b.add(column, columns)]
-        b.call(rectangle, [buffers, sizes, error, *batch, *box, tile, stride])
-        symbols = {symbol: b.load(sizes, b.i64, number) for number, symbol in enumerate(kernel.symbol_names)}
-        for load in _elementwise_loads(op):
-            at = _element_address(b, load, buffers, symbols, [*batch, b.add(row, rows), column])
-            _prefetch_rows(b, load, at, symbols, rows)
-    return f"{name}_tile"
+@dataclass(frozen=True)
+class _Rows:
+    """The function that computes rows, and a table of buffers for it whose last entry is where they go."""
+
+    name: str
+    buffers: Value
 
 
-def _elementwise_loads(op: ContractOp) -> list[LoadOp]:
-    """What the epilogue reads at the sum's own place with adjacent columns, such as a residual: one load of each buffer."""
-    block = op.epilogue.block
-    found: dict[SSAValue, LoadOp] = {}
-    for load in block.ops:
-        if not isinstance(load, LoadOp) or list(load.indices) != list(block.args[:-1]):
-            continue
-        if buffer_of(load.buffer).strides.data[-1].constant_or(None) == 1:
-            found.setdefault(load.buffer, load)
-    return list(found.values())
-
-
-def _element_address(
-    b: Builder, load: LoadOp, buffers: Value, symbols: Mapping[str, Value], indices: Sequence[Value]
-) -> Value:
-    buffer = load.buffer
-    assert isinstance(buffer, BlockArgument)
-    address = b.load(b.offset(buffers, b.i64, buffer.index), b.ptr)
-    element = memory_type(b, buffer_of(buffer).element_type)
-    for index, stride in zip(indices, buffer_of(buffer).strides.data, strict=True):
-        address = b.offset(address, element, b.mul(index, emit_size(b, stride, symbols)))
-    return address
-
-
-def _prefetch_rows(b: Builder, load: LoadOp, first: Value, symbols: Mapping[str, Value], rows: Value) -> None:
-    """Ask for a panel's columns of `rows` rows from that address on, which the next tile's epilogue reads."""
-    type_ = buffer_of(load.buffer)
-    element, step = memory_type(b, type_.element_type), emit_size(b, type_.strides.data[-2], symbols)
-    with b.for_(0, rows) as row:
-        start = b.offset(first, element, b.mul(row.index, step))
-        for byte in range(0, PANEL * byte_size(element), LINE):
-            b.prefetch(start, b.i8, byte, locality=2)
-
-
-def _tile_epilogue_arguments(b: Builder) -> list[Type]:
-    return [b.ptr, b.i64, b.i64, b.i64, b.i64, b.ptr, b.i64]
+def _copied_table(b: Builder, buffers: Value, count: int) -> Value:
+    """A copy of the launch's table of buffers, with room for one more."""
+    table = b.alloca(b.ptr, count + 1)
+    for position in range(count):
+        b.store(b.load(b.offset(buffers, b.i64, position), b.ptr), b.offset(table, b.i64, position))
+    return table
 
 
 @dataclass
@@ -252,17 +252,20 @@ class _KernelBody:
     sum_element: Type
     task: Value
     context: Value
+    rows: _Rows | None
 
     @staticmethod
     def begin(
-        b: Builder, kernel: KernelOp, op: ContractOp, layout: _Layout, args: list[Value], tile_epilogue: str | None
-    ) -> _KernelBody:
+        b: Builder, kernel: KernelOp, op: ContractOp, layout: _Layout, args: list[Value], tile_epilogue: str | None,
+        rows: str | None,
+    ) -> _KernelBody:  # fmt: skip
         task = b.alloca(b.i64, SLOTS)
         context = b.alloca(b.i64, 3 + len(layout.batch))
         symbols = {name: b.load(args[1], b.i64, number) for number, name in enumerate(kernel.symbol_names)}
         shape = layout.shape
         elements = b.type(shape.lhs_memory), b.type(shape.rhs_memory), b.type(shape.sum_element)
-        body = _KernelBody(b, kernel, op, layout, args, symbols, *elements, task, context)
+        table = None if rows is None else _Rows(rows, _copied_table(b, args[0], len(kernel.body.block.args)))
+        body = _KernelBody(b, kernel, op, layout, args, symbols, *elements, task, context, table)
         body._store_fixed_slots(tile_epilogue)
         return body
 
@@ -288,7 +291,7 @@ class _KernelBody:
         if tile_epilogue is None:
             self._set(Slot.EPILOGUE, 0)
         else:
-            self._set(Slot.EPILOGUE, b.function_address(tile_epilogue, _tile_epilogue_arguments(b)))
+            self._set(Slot.EPILOGUE, b.function_address(tile_epilogue, tile_epilogue_arguments(b)))
         self._set(Slot.CONTEXT, self.context)
         self._set(Slot.LHS_SCRATCH, scratch)
         self._set(Slot.RHS_SCRATCH, b.offset(scratch, b.i8, layout.lhs_scratch))
@@ -309,10 +312,10 @@ class _KernelBody:
         b, layout = self.b, self.layout
         begin, end = self.args[2], self.args[3]
         rows = self._size(layout.rows)
-        blocks, panels = self._size(layout.blocks), self._size(layout.panels)
-        with b.for_(b.div(begin, panels), b.ceildiv(end, panels)) as line:
-            first = b.maximum(b.sub(begin, b.mul(line.index, panels)), 0)
-            last = b.minimum(b.sub(end, b.mul(line.index, panels)), panels)
+        blocks, groups = self._size(layout.blocks), self._size(layout.groups)
+        with b.for_(b.div(begin, groups), b.ceildiv(end, groups)) as line:
+            first = b.maximum(b.sub(begin, b.mul(line.index, groups)), 0)
+            last = b.minimum(b.sub(end, b.mul(line.index, groups)), groups)
             batch = b.div(line.index, blocks)
             block = b.sub(line.index, b.mul(batch, blocks))
             first_row = b.div(b.mul(rows, block), blocks)
@@ -320,7 +323,12 @@ class _KernelBody:
             indices = self._batch_indices(batch)
             self._set(Slot.ROWS, b.sub(last_row, first_row))
             self._set(Slot.FIRST_ROW, first_row)
-            lhs = self._address(self.op.lhs, layout.lhs, [*indices, first_row], self.lhs_element)
+            if self.rows is None:
+                lhs = self._address(self.op.lhs, layout.lhs, [*indices, first_row], self.lhs_element)
+            else:
+                lhs = self._emit_rows(self.rows, b.mul(batch, rows), first_row, last_row)
+                panels = self._size(layout.panels)
+                first, last = (b.div(b.mul(panels, number), groups) for number in (first, last))
             self._set(Slot.LHS, lhs)
             if layout.in_place:
                 self._set(Slot.LHS_KEPT, 0)
@@ -329,6 +337,17 @@ class _KernelBody:
                 with b.for_(first, last) as panel:
                     self._set(Slot.LHS_KEPT, b.convert(b.cmp("sgt", panel.index, first), b.i64, signed=False))
                     self._emit_panels(indices, first_row, panel.index, b.add(panel.index, 1))
+
+    def _emit_rows(self, rows: _Rows, before: Value, first_row: Value, last_row: Value) -> Value:
+        """Compute the rows of a block of a batch point that has `before` rows in front of it; where they are."""
+        b, layout = self.b, self.layout
+        start = b.offset(self.args[4], b.i8, layout.scratch_bytes)
+        row_zero = b.offset(start, self.lhs_element, b.neg(b.mul(first_row, self._size(layout.depth))))
+        b.store(row_zero, b.offset(rows.buffers, b.i64, len(self.kernel.body.block.args)))
+        kept = b.offset(start, b.i8, self._size(rows_bytes(self.op, layout.block_rows)))
+        points = [b.add(before, row) for row in (first_row, last_row)]
+        b.call(rows.name, [rows.buffers, self.args[1], *points, kept, self.args[5]])
+        return start
 
     def _batch_indices(self, number: Value) -> list[Value]:
         """The batch point of that row-major number; also stored to the epilogue's context."""

@@ -29,6 +29,7 @@ from anyshape.dialects.host import (
     DenseOp,
     GuardAxisOp,
     GuardOp,
+    InPlaceOp,
     LaunchOp,
     OutputOp,
     ProgramOp,
@@ -239,6 +240,9 @@ class _MainFunction:
             lhs, rhs = self._sizes[relation.lhs], self._sizes[relation.rhs]
             holds = self._b.cmp(_PREDICATES[relation.op], lhs, rhs)
             self._fail_unless(holds, Code.GUARD, op.message.data, shown)
+        elif isinstance(op, InPlaceOp):
+            (contiguous,) = self._b.call("ral_is_contiguous", [self._tensor(op.argument)], [self._b.i32])
+            self._fail_unless(self._b.cmp("ne", contiguous, 0), Code.ARGUMENT, op.message.data)
 
     def _compute_sizes(self, ops: Sequence[Operation]) -> None:
         """Every size of the program: what follows may rely on 0 <= extent of tensors, and on no overflow so far."""
@@ -249,7 +253,7 @@ class _MainFunction:
                     _ = self._sizes[size]
             elif isinstance(op, ViewOp):
                 _ = self._sizes[op.offset.data[0]]
-            elif isinstance(op, AllocateOp | DenseOp | OutputOp):
+            elif isinstance(op, AllocateOp | DenseOp | InPlaceOp | OutputOp):
                 type = buffer_of(op.result)
                 extents |= dict.fromkeys(type.sizes.data)
                 strides = type.strides.data if isinstance(op, OutputOp) else ()
@@ -298,6 +302,8 @@ class _MainFunction:
                 pass
             case DenseOp():
                 self._emit_dense(op)
+            case InPlaceOp():
+                self._buffers[op.result] = self._b.load(self._tensor(op.argument), self._b.ptr, _TENSOR_DATA)
             case ConstantOp():
                 self._buffers[op.result] = self._b.load(self._constants, self._b.ptr, op.index.value.data)
             case OutputOp():

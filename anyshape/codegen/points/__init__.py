@@ -33,6 +33,6 @@ Numbers
     an order that depends on the extent only, not on threads, begin or end. A product that is summed at once is fused (fma).
 """
 
-from anyshape.codegen.points.kernel import Claim, EmittedKernel, emit_kernel, emit_rectangle
+from anyshape.codegen.points.kernel import Claim, EmittedKernel, emit_kernel, emit_rectangle, scratch_bytes_of
 
-__all__ = ["Claim", "EmittedKernel", "emit_kernel", "emit_rectangle"]
+__all__ = ["Claim", "EmittedKernel", "emit_kernel", "emit_rectangle", "scratch_bytes_of"]

@@ -1,8 +1,8 @@
 """Reading ahead: while a later pass over a row computes, what the first pass will read of the next row is fetched.
 
 The passes over a row take turns at waiting for memory (the first reads the row, the last stores its results) and at computing on what
-is in cache. Processors fetch ahead within a run of addresses, so across short rows they overlap the two by themselves. Long rows need
-to be told. They are told in a pass that is bound by computing, where there is one, else in the last, which stores while memory is read.
+is in cache. Processors fetch ahead within a run of addresses while it is read, and stop while a later pass computes, so they need to be
+told. They are told in a pass that is bound by computing, where there is one, else in the last, which stores while memory is read.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from xdsl.ir import Block, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Value
-from anyshape.codegen.points.memory import Memory, element_bytes
+from anyshape.codegen.points.memory import Memory, stored_bytes
 from anyshape.codegen.points.scalar import HEAVY
 from anyshape.codegen.points.values import Frame, Points, Uniform, add_indices, is_uniform
 from anyshape.dialects.tile import LanesOp, LoadOp, ParallelOp, buffer_of
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
 
-LEAST_BYTES = 8192
-"""Of a row: two pages, after which processors have to start anew."""
+LEAST_BYTES = 256
+"""Of a row: of shorter ones several passes are over before anything arrives."""
+DISTANCE = 8192
+"""Bytes between a row and the one that is fetched: what memory needs to answer, a row at least."""
 CACHE_PART = 4
 """Of the second-level cache a row may take one in so many: it has the row itself, one of scratch and one of results to hold, too."""
 
 
 @dataclass(frozen=True)
 class ReadAhead:
-    """Loads of the first pass over rows whose next row is fetched during the pass `during`.
+    """Loads of the first pass over rows, whose later rows are fetched during the pass `during`.
 
     Args:
         row: the index that counts rows.
@@ -42,10 +44,11 @@ class ReadAhead:
     extent: Size
 
     def distance(self, b: Builder, memory: Memory, machine: Machine) -> Value:
-        """1, or 0 where rows are too short or too long: then the row itself is fetched, which costs nothing."""
-        bytes_ = b.mul(memory.sizes(self.extent), element_bytes(b, self.loads[0].buffer))
+        """Rows, 0 where they are too short or too long: then the row itself is fetched, which costs nothing."""
+        bytes_ = b.mul(memory.sizes(self.extent), stored_bytes(buffer_of(self.loads[0].buffer).element_type))
         fits = b.and_(b.cmp("sge", bytes_, LEAST_BYTES), b.cmp("sle", bytes_, machine.l2 // CACHE_PART))
-        return b.convert(fits, b.i64, signed=False)
+        rows = b.div(b.add(bytes_, DISTANCE - 1), b.maximum(bytes_, 1))
+        return b.select(fits, rows, 0)
 
     def emit(
         self, b: Builder, memory: Memory, values: Mapping[SSAValue, Points], lane: Value, distance: Value, frame: Frame
@@ -76,7 +79,7 @@ def read_ahead(b: Builder, op: ParallelOp, row: SSAValue, machine: Machine) -> R
     )
     if not loads:
         return None
-    bytes_ = first.size * element_bytes(b, loads[0].buffer)
+    bytes_ = first.size * stored_bytes(buffer_of(loads[0].buffer).element_type)
     if not LEAST_BYTES <= bytes_.constant_or(LEAST_BYTES) <= machine.l2 // CACHE_PART:
         return None
     heavy = [each for each in passes[1:] if any(op.name in HEAVY for op in each.body.walk())]

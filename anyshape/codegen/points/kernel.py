@@ -9,11 +9,11 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Value
-from anyshape.codegen.points.memory import Memory, element_bytes
+from anyshape.codegen.points.memory import Memory, stored_bytes
 from anyshape.codegen.points.nest import NestEmitter
 from anyshape.codegen.points.scalar import compute_type
 from anyshape.codegen.points.schedule import Schedule, nested_ops
-from anyshape.codegen.points.streams import streamed_sizes
+from anyshape.codegen.points.streams import streamed_sizes, streams
 from anyshape.codegen.points.values import Frame, Points, Uniform, Varying, lane_start
 from anyshape.codegen.sizes import emit_sizes
 from anyshape.dialects.tile import (
@@ -31,7 +31,7 @@ from anyshape.dialects.tile import (
 )
 from anyshape.support.errors import CodegenError
 from anyshape.support.machine import Machine
-from anyshape.symbolic import Size, SizeLike
+from anyshape.symbolic import Size, SizeLike, size_min
 
 _SCRATCH_ALIGNMENT = 64
 
@@ -61,7 +61,7 @@ def emit_kernel(
     b = Builder(machine.features)
     name = kernel.sym_name.data
     jam = schedule.rows(outermost) if isinstance(outermost, ParallelOp) else 1
-    pieces, scratch_bytes = _scratch_layout(b, kernel, jam)
+    pieces, scratch_bytes = _scratch_layout(kernel, outermost, schedule)
     with module.function(name, [b.ptr, b.ptr, b.i64, b.i64, b.ptr, b.ptr]) as function:
         buffers, sizes, begin, end, scratch, error = function.args
         entry = _Entry(b, module, kernel, buffers, sizes, error)
@@ -69,7 +69,7 @@ def emit_kernel(
         streamed = streamed_sizes(b, kernel, machine)
         memory = entry.memory(kernel.body.block, [*offsets, *streamed.values()])
         for buffer, bytes_ in streamed.items():
-            memory.streams[buffer] = b.cmp("sgt", memory.sizes(bytes_), machine.last_level_cache)
+            memory.streams[buffer] = streams(b, memory.sizes(bytes_), machine)
         for piece, (offset, size) in pieces.items():
             first = b.offset(scratch, b.i8, memory.sizes(offset))
             step = memory.sizes(size)
@@ -148,19 +148,32 @@ def _outermost(kernel: KernelOp) -> Operation:
     return found[0]
 
 
-def _scratch_layout(b: Builder, kernel: KernelOp, rows: int) -> tuple[dict[SSAValue, tuple[Size, Size]], Size]:
+def scratch_bytes_of(kernel: KernelOp, machine: Machine) -> Size:
+    """Bytes of scratch for each worker of a kernel that `emit_kernel` defines without a claim."""
+    return _scratch_layout(kernel, _outermost(kernel), Schedule(machine))[1]
+
+
+def _scratch_layout(
+    kernel: KernelOp, outermost: Operation, schedule: Schedule
+) -> tuple[dict[SSAValue, tuple[Size, Size]], Size]:
     """For each scratch its offset in bytes and the bytes of one row's piece, then the bytes of all."""
+    rows, longest = 1, None
+    if isinstance(outermost, ParallelOp):
+        # So many are computed side by side, where that is a number only if they have up to `longest` bytes of f32 each.
+        rows, longest = schedule.rows(outermost), schedule.jam_bytes(outermost)
     pieces: dict[SSAValue, tuple[Size, Size]] = {}
     total = Size.const(0)
     for op in nested_ops(kernel.body.block):
         if isinstance(op, ScratchOp):
             type_ = buffer_of(op.result)
-            size = Size.const(element_bytes(b, op.result))
+            size = Size.const(stored_bytes(type_.element_type))
             for extent in type_.sizes.data:
                 size = size * extent
             size = (size + _SCRATCH_ALIGNMENT - 1) // _SCRATCH_ALIGNMENT * _SCRATCH_ALIGNMENT
             pieces[op.result] = (total, size)
-            total = total + size * rows
+            # A row in as many elements of eight bytes each is twice as long.
+            others = size if longest is None else size_min(size, 2 * longest)
+            total = total + size + others * (rows - 1)
     return pieces, total
 
 

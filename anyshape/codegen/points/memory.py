@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from anyshape.codegen.builder import Builder
@@ -51,9 +51,10 @@ _LINE = 64
 REPORT_INDEX = "ral_report_index"
 
 
-def element_bytes(b: Builder, buffer: SSAValue) -> int:
-    """Bytes of an element of a buffer, one for a bool."""
-    return byte_size(memory_type(b, buffer_of(buffer).element_type))
+def stored_bytes(element: Attribute) -> int:
+    """Bytes of an element in memory, one for a bool."""
+    assert isinstance(element, FixedBitwidthType)
+    return max(1, element.bitwidth // 8)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Memory:
         b, type_ = self.builder, memory_type(self.builder, buffer_of(buffer).element_type)
         offset = self.offset(buffer, indices, frame)
         assert isinstance(offset, Uniform) and frame.width is not None
-        vectors = max(1, _LINE // (frame.width * element_bytes(b, buffer)))
+        vectors = max(1, _LINE // (frame.width * stored_bytes(buffer_of(buffer).element_type)))
         for vector in range(0, frame.vectors, vectors):
             b.prefetch(self._pointer(buffer, 0), type_, lane_start(b, offset, 0, vector, frame), locality=2)
 
@@ -112,8 +113,10 @@ class Memory:
         pointers = self.pointers[buffer]
         return pointers[row if len(pointers) > 1 else 0]
 
-    def _rows(self, buffer: SSAValue, *points: Points | None) -> range:
-        return range(max(len(self.pointers[buffer]), *(len(each.rows) for each in points if each is not None)))
+    def _rows(self, buffer: SSAValue, frame: Frame, *points: Points | None) -> range:
+        """The rows of an access: scratch has one for each row of the frame, which may be fewer than there are addresses."""
+        own = min(len(self.pointers[buffer]), frame.rows)
+        return range(max(own, *(len(each.rows) for each in points if each is not None)))
 
     # ---- loads -------------------------------------------------------------------------------------------------------
 
@@ -121,7 +124,7 @@ class Memory:
         """buffer[indices], or zero where the guard is false."""
         element = buffer_of(buffer).element_type
         offset = self.offset(buffer, indices, frame)
-        rows = self._rows(buffer, offset, guard)
+        rows = self._rows(buffer, frame, offset, guard)
         if is_uniform(offset):
             loaded = Uniform(tuple(self._load_scalar(buffer, element, offset, guard, row, frame) for row in rows))
             if guard is None or is_uniform(guard):
@@ -261,7 +264,7 @@ class Memory:
             raise CodegenError(
                 "a store inside lanes does not depend on the lane", got=buffer.type, expected="a lane index"
             )
-        for row in self._rows(buffer, offset, value):
+        for row in self._rows(buffer, frame, offset, value):
             self._store_row(value, buffer, element, offset, row, frame)
 
     def _store_row(

@@ -19,13 +19,15 @@ from anyshape.codegen.points.blocks import blocked_for
 from anyshape.codegen.points.lanes import LaneAxis
 from anyshape.codegen.points.memory import Memory
 from anyshape.codegen.points.prefixes import Carry, prefixes_in
-from anyshape.codegen.points.reduce import Contribution, Fold, LaneFold
+from anyshape.codegen.points.reduce import Contribution, LaneFold
 from anyshape.codegen.points.scalar import compute_type, constant_number, emitter_of
 from anyshape.codegen.points.schedule import (
+    LEAST_ELEMENT,
     OpenAxis,
     Schedule,
     invariant_ops,
     lane_ops,
+    lanes_of_row,
     may_fault,
     open_axes,
 )
@@ -43,6 +45,7 @@ from anyshape.codegen.points.values import (
     subtract_indices,
     vectors_of,
 )
+from anyshape.codegen.points.yields import yields_of
 from anyshape.dialects.tile import (
     AxisOp,
     CheckOp,
@@ -65,39 +68,6 @@ Span = tuple[Operand, Value]
 SumLoader = Callable[[Value, Frame], Points]
 """The sums at the points of a frame from a column on."""
 Storer = Callable[[Points, Frame], None]
-
-
-@dataclass(frozen=True)
-class Yields:
-    """What an axis folds: its folds, and for each the value or the two factors that a point contributes."""
-
-    folds: tuple[Fold, ...]
-    values: tuple[tuple[SSAValue, ...], ...]
-    skipped: frozenset[Operation]
-    """Products that are fused into their sum."""
-
-
-def yields_of(op: AxisOp | DotOp, *, fuse: bool) -> Yields:
-    """The folds of an axis; a sum of a product that nothing else uses is a fold of two factors."""
-    block = op.body.block
-    last = block.last_op
-    assert isinstance(last, YieldOp)
-    if isinstance(op, DotOp):
-        return Yields((Fold("sum", op.result.type, product=True),), (tuple(last.values),), frozenset())
-    folds: list[Fold] = []
-    values: list[tuple[SSAValue, ...]] = []
-    skipped: set[Operation] = set()
-    for kind, value in zip(op.kind_names, last.values, strict=True):
-        owner = value.owner
-        product = fuse and kind == "sum" and isinstance(owner, arith.MulfOp) and owner.parent is block
-        if product and isinstance(owner, arith.MulfOp) and value.has_one_use():
-            skipped.add(owner)
-            folds.append(Fold(kind, value.type, product=True))
-            values.append(tuple(owner.operands))
-        else:
-            folds.append(Fold(kind, value.type))
-            values.append((value,))
-    return Yields(tuple(folds), tuple(values), frozenset(skipped))
 
 
 @dataclass
@@ -415,7 +385,7 @@ class NestEmitter:
         start = lower
         if jam > 1:
             count = b.sub(upper, lower)
-            start = b.sub(upper, b.rem(count, jam))
+            start = self._jammed_until(op, lower, b.sub(upper, b.rem(count, jam)))
             with b.for_(lower, start, jam) as loop:
                 self.values[index] = Uniform(tuple(b.add(loop.index, row) if row else loop.index for row in range(jam)))
                 self.block(op.body.block, Frame(rows=jam), skip)
@@ -425,6 +395,18 @@ class NestEmitter:
             self.values[index] = Uniform((loop.index,))
             self.block(op.body.block, Frame(), skip)
         self.ahead = None
+
+    def _jammed_until(self, op: ParallelOp, lower: Operand, end: Value) -> Value:
+        """`end`, or `lower` where this launch's rows are better taken one by one: they are long, or results stream."""
+        b, limit = self.builder, self.schedule.jam_bytes(op)
+        if limit is None:
+            return end
+        alone = list(self.memory.streams.values())
+        for extent in dict.fromkeys(axis.size for axis in lanes_of_row(op) if not axis.size.is_constant):
+            alone.append(b.cmp("sgt", self.memory.sizes(extent), limit // LEAST_ELEMENT))
+        for reason in alone:
+            end = b.select(reason, lower, end)
+        return end
 
     def _tiles(
         self, op: ParallelOp, index: SSAValue, axis: LanesOp, loads: frozenset[LoadOp], span: tuple[Operand, Operand],

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Operation
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Type, Value
-from anyshape.codegen.points.narrow import round_to
+from anyshape.codegen.points.narrow import round_to, widen
 from anyshape.codegen.vector_math import VECTOR_MATH
 from anyshape.support.errors import CodegenError
 
@@ -80,6 +80,8 @@ def emitter_of(op: Operation, mask: Value | None) -> Emitter:
         return _comparison(arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data])
     if isinstance(op, arith.MaximumfOp | arith.MinimumfOp):
         return _extremum(op)
+    if isinstance(op, arith.BitcastOp):
+        return _bitcast(op)
     if op.name in _CONVERSIONS:
         return _conversion(op, signed=_CONVERSIONS[op.name])
     if op.name in _DIVISIONS:
@@ -102,6 +104,16 @@ def _division(operation: Emitter, mask: Value | None) -> Emitter:
 
     def emit(b: Builder, x: Value, y: Value) -> Value:
         return operation(b, x, y if mask is None or b.width(y) is None else b.select(mask, y, 1))
+
+    return emit
+
+
+def _bitcast(op: arith.BitcastOp) -> Emitter:
+    """Bits that are taken for a float: narrow ones are widened at once."""
+    target = op.result.type
+
+    def emit(b: Builder, x: Value) -> Value:
+        return widen(b, x if isinstance(target, BFloat16Type) else b.bitcast(x, memory_type(b, target)), target)
 
     return emit
 

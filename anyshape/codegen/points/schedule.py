@@ -78,9 +78,15 @@ class Schedule:
         return short and any(each.results for each in lanes) and not _is_short(op.extents.data[-1])
 
     def rows(self, op: ParallelOp) -> int:
-        """Rows of the innermost parallel axis that share what they load: for products only, 4 vectors × 6 rows of sums."""
+        """Rows of the innermost parallel axis that are computed side by side.
+
+        Of a product 6, which share what they load: 4 vectors × 6 rows of sums. Of rows that are reduced 2, so that the lanes of one
+        are folded while the other is read; not where functions of many instructions fill that time.
+        """
         dots = [inner for lanes in op.body.block.ops if isinstance(lanes, LanesOp) for inner in nested(lanes)]
         products = [inner for inner in dots if isinstance(inner, DotOp)]
+        if not products:
+            return 2 if self._folds_rows(op) else 1
         if len(products) != 1:
             return 1
         if not isinstance(products[0].parent_op(), LanesOp):
@@ -88,8 +94,27 @@ class Schedule:
             return 2
         return 6 if self.machine.registers >= 32 else 4
 
+    def jam_bytes(self, op: ParallelOp) -> int | None:
+        """The longest row of those that `rows` jams, in bytes of `LEAST_ELEMENT` each; None where all are jammed."""
+        return self.machine.l1 if self._folds_rows(op) else None
+
+    def _folds_rows(self, op: ParallelOp) -> bool:
+        axes, inner, extents = lanes_of_row(op), list(nested(op)), op.extents.data
+        if not extents or extents[-1].constant_or(2) < 2 or not any(axis.results for axis in axes):
+            return False
+        if any(isinstance(each, LoopOp | DotOp | ParallelOp | PrefixOp) or each.name in HEAVY for each in inner):
+            return False
+        return all(LEAST_ELEMENT * axis.size.constant_or(0) <= self.machine.l1 for axis in axes)
+
 
 SHORT_ROW = 3
+LEAST_ELEMENT = 4
+"""Bytes of an element in a vector, at least."""
+
+
+def lanes_of_row(op: ParallelOp) -> list[LanesOp]:
+    """The passes over a row, one after another."""
+    return [each for each in op.body.block.ops if isinstance(each, LanesOp)]
 
 
 def _is_short(extent: Size) -> bool:

@@ -1,8 +1,9 @@
 """Streams: results that no cache could hold until they are read are stored past the caches.
 
 An ordinary store first reads the line that it changes, and drives out another one. A non-temporal store of a whole line does
-neither: a map of far more than the last-level cache moves two thirds of the bytes. What fits in that cache is stored as usual,
-since the next kernel reads it from there; so the choice is made at each launch, by the result's size.
+neither: a map of far more than the last-level cache moves two thirds of the bytes. What stays in that cache is stored as usual,
+since the next kernel reads it from there; so the choice is made at each launch, by the result's size. As much as a result is usually
+read for it, too, and takes its share of the cache.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from xdsl.ir import Block, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Operand, Value
-from anyshape.codegen.points.memory import Memory, element_bytes
+from anyshape.codegen.points.memory import Memory, stored_bytes
 from anyshape.codegen.points.values import Frame, Points, Uniform, is_uniform
 from anyshape.codegen.sizes import multiple_of
 from anyshape.dialects.tile import KernelOp, LanesOp, LoadOp, StoreOp, buffer_of
 from anyshape.dialects.tile.ops import AxisOp, DotOp
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
+
+CACHE_PART = 2
+"""Of the last-level cache a result may take one in so many, and is then left there."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +41,15 @@ class Stream:
 
 
 def streamed_sizes(b: Builder, kernel: KernelOp, machine: Machine) -> dict[SSAValue, Size]:
-    """Bytes of each result that may be larger than the last-level cache and is only written."""
+    """Bytes of each result that is only written and may be too large for the last-level cache."""
     read = {op.buffer for op in kernel.walk() if isinstance(op, LoadOp)}
     sizes: dict[SSAValue, Size] = {}
     for op in kernel.walk():
         if isinstance(op, StoreOp) and isinstance(op.buffer.owner, Block) and op.buffer not in read:
-            bytes_ = Size.const(element_bytes(b, op.buffer))
+            bytes_ = Size.const(stored_bytes(buffer_of(op.buffer).element_type))
             for extent in buffer_of(op.buffer).sizes.data:
                 bytes_ = bytes_ * extent
-            if bytes_.constant_or(machine.last_level_cache + 1) > machine.last_level_cache:
+            if bytes_.constant_or(machine.last_level_cache) > machine.last_level_cache // CACHE_PART:
                 sizes[op.buffer] = bytes_
     return sizes
 
@@ -65,7 +69,7 @@ def stream_of(
     for store in stores[1:]:
         is_on = b.and_(is_on, memory.streams[store.buffer])
     addresses = [_address(b, memory, store, values, width, lower) for store in stores]
-    sizes = [element_bytes(b, store.buffer) for store in stores]
+    sizes = [stored_bytes(buffer_of(store.buffer).element_type) for store in stores]
     head: Value | None = None
     if not isinstance(lower, int) or not all(_rows_are_aligned(store.buffer, width) for store in stores):
         line = width * sizes[0]
@@ -105,4 +109,9 @@ def _rows_are_aligned(buffer: SSAValue, width: int) -> bool:
     return all(multiple_of(stride, width) for stride in buffer_of(buffer).strides.data[:-1])
 
 
-__all__ = ["Stream", "stream_of", "streamed_sizes"]
+def streams(b: Builder, bytes_: Value, machine: Machine) -> Value:
+    """Whether a result of so many bytes is stored past the caches."""
+    return b.cmp("sgt", bytes_, machine.last_level_cache // CACHE_PART)
+
+
+__all__ = ["Stream", "stream_of", "streamed_sizes", "streams"]

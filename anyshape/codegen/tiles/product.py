@@ -6,13 +6,14 @@
 | f16 | fma | 64 elements | f32 | b is widened as it is loaded |
 | bf16 | fma | 32 words: column j low, column j + lanes high, for every 2·lanes columns | f32 | b is word « 16 and word & 0xFFFF0000 |
 | f32 · f16, f32 · bf16 | fma | as with two f16, two bf16 | as it lies | b is widened as above |
+| f32 · i8 | fma | 64 elements | as it lies | b is widened as it is loaded |
 | bf16 | dpbf16 | 64 words of two k | bf16 | dot of two; takes denormals for zero |
 | i8 | vnni | 64 words of four k, each byte + 128 | i8, in front of a row −128·Σ a | unsigned · signed dot of four |
 | i8 | sdot | 64 words of four k | i8 | signed dot of four |
 | i8 | pairs | 64 words of two k | i16 | b widened to i16; dot of two, exact in i32 |
 | i8 | widened | 64 elements | i32 | b widened to i32; sum += a·b |
 
-A 16-bit right-hand side with f32 on the left is widened in registers, which is exact: sums are those of the same values in f32.
+A right-hand side of 16 or 8 bits with f32 on the left is widened in registers, which is exact: sums are those of the same values in f32.
 Dots of two bf16 do twice the work of an f32 FMA; like PyTorch's products on such machines they flush denormals.
 
 VNNI multiplies unsigned bytes by signed ones: Σ a·b = Σ a·(b + 128) − 128·Σ a, and the last term is where a row's sums start. Integer sums

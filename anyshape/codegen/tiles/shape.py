@@ -6,9 +6,10 @@ the left-hand side must fit the register file. Wider machines take the whole pan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from anyshape.codegen.tiles.choose import MAX_ROWS, Candidates, choose_tiles
 from anyshape.support.errors import CodegenError
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
@@ -17,13 +18,12 @@ PANEL = 64
 """Columns of a panel, the same for every machine: `tile.ContractOp.PANEL`."""
 LINE = 64
 """Bytes between what is prefetched; shorter than a machine's cache lines costs instructions only."""
-MAX_ROWS = 6
-"""Rows of the largest register tile."""
 MAX_BLOCK_ROWS = 56 * MAX_ROWS
 DEPTH_GROUPS = {"i8": 4, "bf16": 2}
 """A packed panel has room for a depth rounded up to this, whatever group a machine's instructions take; others have 1."""
-_DEPTH_BYTES = 3072
-"""Bytes of one row of a depth block: 768 f32. Six rows of the left-hand side then take 18 KB of the first-level cache."""
+_DEPTH_SHARE, _DEPTH_UNIT = 9 / 16, 1024
+"""The part of the first-level cache that the rows of a tile may fill with their depth block, and what a row's bytes are a multiple of:
+3 KB, or 768 f32, of 32 KB. The rest is for the panel and the sums."""
 _MAX_DEPTH = 1536
 
 _Depth = TypeVar("_Depth", int, Size)
@@ -32,6 +32,7 @@ Method = Literal["fma", "dpbf16", "vnni", "sdot", "pairs", "widened"]
 """How a step of a tile multiplies; see `product`."""
 SUM_ELEMENTS = {
     "f32": "f32", "f64": "f64", "bf16": "f32", "f16": "f32", "i8": "i32", "f32xbf16": "f32", "f32xf16": "f32",
+    "f32xi8": "f32",
 }  # fmt: skip
 """Element types of the factors (`ContractOp.factors`) -> element type of their sums."""
 _BYTES = {"i8": 1, "i16": 2, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "f64": 8}
@@ -49,6 +50,8 @@ class TileShape:
         registers: vector registers.
         l2: bytes of the second-level cache.
         method: how a step multiplies.
+        depth_bytes: bytes of one row of a depth block of the left-hand side, as tiles read it.
+        widths: vectors in the rows of a tile, by its number of rows; see `choose`.
     """
 
     element: str
@@ -56,6 +59,8 @@ class TileShape:
     registers: int
     l2: int
     method: Method
+    depth_bytes: int = 3072
+    widths: tuple[int, ...] = ()
 
     @property
     def lhs_memory(self) -> str:
@@ -130,15 +135,11 @@ class TileShape:
     @property
     def depth(self) -> int:
         """Elements of a depth block; longer sums go on from what the block before has stored."""
-        return min(_DEPTH_BYTES // self.lhs_bytes, _MAX_DEPTH)
+        return min(self.depth_bytes // self.lhs_bytes, _MAX_DEPTH)
 
     def vectors(self, rows: int) -> int:
-        """Vectors in one row of a tile of `rows` rows: the most that fit, a power of two."""
-        vectors = PANEL // self.lanes
-        fewest = 2 if self.is_interleaved else 1
-        while vectors > fewest and rows * vectors + (vectors if rows > 1 else 0) + 1 > self.registers:
-            vectors //= 2
-        return vectors
+        """Vectors in one row of a tile of `rows` rows."""
+        return self.widths[rows - 1]
 
     def columns(self, rows: int) -> int:
         """Columns of a tile of `rows` rows; divides `PANEL`."""
@@ -169,7 +170,11 @@ def tile_shape(element: str, machine: Machine) -> TileShape:
             "no register tiles for this element type", where="tile_shape", got=element, expected=", ".join(SUM_ELEMENTS)
         )
     lanes = min(PANEL // 2, machine.lanes(8 * _BYTES[sum_element]))
-    return TileShape(element, lanes, max(machine.registers, 8), machine.l2, _method(element, machine))
+    depth_bytes = max(1, int(_DEPTH_SHARE * machine.l1) // MAX_ROWS // _DEPTH_UNIT) * _DEPTH_UNIT
+    shape = TileShape(element, lanes, max(machine.registers, 8), machine.l2, _method(element, machine), depth_bytes)
+    fewest = 2 if shape.is_interleaved else 1
+    candidates = Candidates(machine, PANEL // lanes, fewest, shape.registers, shape.step_bytes)
+    return replace(shape, widths=tuple(tile.vectors for tile in choose_tiles(candidates)))
 
 
 def _method(element: str, machine: Machine) -> Method:

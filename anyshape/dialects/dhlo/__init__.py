@@ -41,6 +41,7 @@ from anyshape.dialects.dhlo.gather import Gather
 from anyshape.dialects.dhlo.laws import Law, law, simplify_op
 from anyshape.dialects.dhlo.movement import BroadcastInDim, Reshape, Slice, Transpose
 from anyshape.dialects.dhlo.normalization import LayerNorm, LogSoftmax, RmsNorm, Softmax
+from anyshape.dialects.dhlo.quantised import Dequantize, QuantisedDot
 from anyshape.dialects.dhlo.reduction import ArgMax, ArgMin, Mean, Reduce
 from anyshape.dialects.dhlo.reshape_groups import AxisGroup, reshape_groups
 from anyshape.dialects.dhlo.scan import Scan
@@ -72,15 +73,16 @@ from anyshape.dialects.dhlo.unary import (
     Tanh,
     Trunc,
 )  # fmt: skip
+from anyshape.dialects.dhlo.update import DynamicUpdateSlice
 
 __all__ = [
-    "REQUIRED", "Abs", "Add", "And", "Arg", "ArgMax", "ArgMin", "Array", "ArrayType", "Attention", "AttributeValue", "AxisGroup", "Binary",
-    "BroadcastInDim", "Ceil", "Chunk", "Clamp", "Compare", "Concatenate", "Constant", "ConstantStore", "Convert", "Cosine", "Dhlo",
-    "DhloOp", "Divide",
-    "DotGeneral", "Elementwise", "Environment", "Erf", "Exponential", "ExponentialMinusOne", "FloatUnary", "Floor", "FloorDivide",
-    "Gather", "Gelu", "Iota", "IsFinite", "IsInf", "IsNan", "Law", "LayerNorm", "Log", "LogPlusOne", "LogSoftmax", "Logistic", "Maximum",
-    "Mean", "Minimum", "Modulo", "Multiply", "Negate", "Not", "Or", "Oracle", "Pad", "Points", "Power", "Reduce", "Relu", "Remainder",
-    "Reshape", "RmsNorm", "RoundNearestEven", "Rsqrt", "Sample", "Scan", "Select", "ShiftLeft", "ShiftRightArithmetic", "Sign", "Silu",
-    "Sine", "SizeOf", "Slice", "Softmax", "Sqrt", "Subtract", "Sym", "Tanh", "Transpose", "Trunc", "Unary", "Weight", "Xor",
-    "constant_value", "law", "reshape_groups", "simplify_op",
+    "REQUIRED", "Abs", "Add", "And", "Arg", "ArgMax", "ArgMin", "Array", "ArrayType", "Attention", "AttributeValue", "AxisGroup",
+    "Binary", "BroadcastInDim", "Ceil", "Chunk", "Clamp", "Compare", "Concatenate", "Constant", "ConstantStore", "Convert",
+    "Cosine", "Dequantize", "Dhlo", "DhloOp", "Divide", "DotGeneral", "DynamicUpdateSlice", "Elementwise", "Environment", "Erf",
+    "Exponential", "ExponentialMinusOne", "FloatUnary", "Floor", "FloorDivide", "Gather", "Gelu", "Iota", "IsFinite", "IsInf",
+    "IsNan", "Law", "LayerNorm", "Log", "LogPlusOne", "LogSoftmax", "Logistic", "Maximum", "Mean", "Minimum", "Modulo", "Multiply",
+    "Negate", "Not", "Or", "Oracle", "Pad", "Points", "Power", "QuantisedDot", "Reduce", "Relu", "Remainder", "Reshape", "RmsNorm",
+    "RoundNearestEven", "Rsqrt", "Sample", "Scan", "Select", "ShiftLeft", "ShiftRightArithmetic", "Sign", "Silu", "Sine", "SizeOf",
+    "Slice", "Softmax", "Sqrt", "Subtract", "Sym", "Tanh", "Transpose", "Trunc", "Unary", "Weight", "Xor", "constant_value", "law",
+    "reshape_groups", "simplify_op",
 ]  # fmt: skip

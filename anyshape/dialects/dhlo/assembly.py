@@ -227,17 +227,18 @@ def is_iota_along(value: SSAValue, axis: int) -> bool:
                 return False
             axis = dimensions.index(axis)
         elif op.name == "dhlo.reshape":
-            longer, position = op.result_sizes, 0
+            longer = op.result_sizes
             kept = [at for at, size in enumerate(longer) if size != Size.const(1)]
             source = [at for at, size in enumerate(op.operand_sizes()) if size != Size.const(1)]
-            if [longer[at] for at in kept] != [op.operand_sizes()[at] for at in source] or axis not in kept:
+            if [longer[at] for at in kept] != [op.operand_sizes()[at] for at in source] or (kept and axis not in kept):
                 return False
-            position = kept.index(axis)
-            axis = source[position]
+            axis = source[kept.index(axis)] if kept else 0
         else:
             return False
         op = op.operands[0].owner
-    return isinstance(op, Iota) and op.integer("axis") == axis and op.result_dtype == I64
+    if not isinstance(op, Iota) or op.result_dtype != I64:
+        return False
+    return op.integer("axis") == axis or all(size == Size.const(1) for size in op.result_sizes)  # 0, the only position
 
 
 __all__ = ["Concatenate", "Iota", "Pad", "check_axis", "is_iota_along"]

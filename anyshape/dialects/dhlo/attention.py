@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from anyshape.dialects.dhlo.assembly import Iota
 from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, DhloOp, Environment, Oracle, Sample
 from anyshape.dialects.dhlo.binary import Add, Divide, Multiply, Subtract
-from anyshape.dialects.dhlo.constant import Constant, constant_value
+from anyshape.dialects.dhlo.constant import Constant, SizeOf, constant_value
 from anyshape.dialects.dhlo.contraction import DotGeneral
 from anyshape.dialects.dhlo.elementwise import rounded, widened
 from anyshape.dialects.dhlo.laws import Simplified, law
@@ -23,7 +23,7 @@ from anyshape.dialects.dhlo.movement import BroadcastInDim, Reshape
 from anyshape.dialects.dhlo.reduction import Reduce, emit_in_f32, spread
 from anyshape.dialects.dhlo.selection import Compare, Select, converted
 from anyshape.dialects.dhlo.unary import Exponential
-from anyshape.dialects.dtypes import BOOL, F32, F64, FLOATS, DType
+from anyshape.dialects.dtypes import BOOL, F32, F64, FLOATS, I64, DType
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
 from anyshape.symbolic import Facts, Size, SizeLike
 
@@ -48,21 +48,32 @@ def _sample(
     return Sample(operands, attributes, dtypes, fixed or {}, values, {"t": 1}, oracle)
 
 
+def _sample_after_past(window: int = 0) -> Sample:
+    """Queries that are the last of the keys' positions, as when a cache holds the past; PyTorch has no single call for it."""
+    operands = ((B, 4, S, 8), (B, 2, S + T, 8), (B, 2, S + T, 6))
+    attributes = {"scale": 0.5, "causal": True, "after_past": True, "window": window}
+    return Sample(operands, attributes, (F32, F64), {}, dict.fromkeys(range(3), "finite"))
+
+
 class Attention(DhloOp, op="attention"):
     """result[b,i,s,:] = Σ_t softmax_t(scale · q[b,i,s,:]·k[b,i',t,:] + mask[b,i,s,t]) · v[b,i',t,:] → [b, h, s, e].
 
     Operands q[b,h,s,d], k[b,hk,t,d], v[b,hk,t,e] with h a multiple of hk and i' = i // (h/hk) (grouped queries), and optionally
     a mask of rank 4, each axis 1, the full size, or open between them: a bool (False hides t) or a float of q's dtype (added).
-    `causal` hides t > s, aligned at the top left. A row whose every score is −inf, or that has no score, gives zeros, as
+    `causal` hides keys after the query's own position: query s stands at position s, or at s + (t − s) with `after_past`, where the
+    queries are the last of the positions that the keys have (a cache holds the ones before). With `causal`, a `window` of w > 0 hides all
+    but the query's own position and the w − 1 before it. A row whose every score is −inf, or that has no score, gives zeros, as
     PyTorch does. Scores of f16 and bf16 are computed in f32 (Vaswani et al., arXiv:1706.03762).
     """
 
-    DEFAULTS: ClassVar = {"scale": REQUIRED, "causal": False}
+    DEFAULTS: ClassVar = {"scale": REQUIRED, "causal": False, "after_past": False, "window": 0}
     PLANNED = True
     SAMPLES = (
         _sample(_QKV, Oracle(_SDPA, _OPERANDS, {"scale": 0.5}), FLOATS),
         _sample(_QKV, Oracle(_SDPA, _OPERANDS, {"scale": 0.5, "is_causal": True}), causal=True),
         _sample(_GROUPED, Oracle(_SDPA, (*_OPERANDS, Arg(3)), {"scale": 0.5, "enable_gqa": True}), fixed={3: BOOL}),
+        _sample_after_past(),
+        _sample_after_past(window=5),
         _sample((*_QKV, (1, 4, 1, T)), Oracle(_SDPA, (*_OPERANDS, Arg(3)), {"scale": 0.5})),
     )
 
@@ -96,6 +107,8 @@ class Attention(DhloOp, op="attention"):
                 raise VerifyException(f"{cls.name}: axis {axis} of the mask has size {got}, expected 1 or {full}")
         if mask and dtype_of(operands[3]) not in (BOOL, dtype):
             raise VerifyException(f"{cls.name}: the mask is {dtype_of(operands[3])}, expected bool or {dtype}")
+        if attributes["window"] < 0 or (attributes["window"] and (mask or not attributes["causal"])):
+            raise VerifyException(f"{cls.name}: a window is positive, and goes with causal and without a mask")
         return [tensor(dtype, (b, h, s, e))]
 
     @law(
@@ -125,7 +138,12 @@ class Attention(DhloOp, op="attention"):
                 mask = operands[3]
                 scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + widened(mask)
             if self.attribute("causal"):
-                scores = np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf)
+                queries, keys = scores.shape[2:]
+                past = keys - queries if self.attribute("after_past") else 0
+                kept = np.tri(queries, keys, past, dtype=np.bool_)
+                if self.attribute("window"):
+                    kept &= ~np.tri(queries, keys, past - self.attribute("window"), dtype=np.bool_)
+                scores = np.where(kept, scores, -np.inf)
             top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
             weights = np.exp(scores - np.where(top == -np.inf, 0.0, top))
             total = np.sum(weights, axis=-1, keepdims=True)
@@ -169,7 +187,14 @@ class Attention(DhloOp, op="attention"):
             )
         if self.attribute("causal"):
             row, column = (Iota.emit(builder, axis=axis, sizes=sizes) for axis in (2, 3))
+            if self.attribute("after_past"):
+                past = SizeOf.emit(builder, size=sizes[3] - sizes[2])
+                row = Add.emit(builder, row, BroadcastInDim.emit(builder, past, dimensions=(), sizes=sizes))
             scores = Select.emit(builder, Compare.emit(builder, column, row, direction="le"), scores, hidden)
+            if self.attribute("window"):
+                window = Constant.emit(builder, value=self.attribute("window"), dtype=I64, sizes=sizes)
+                last = Compare.emit(builder, Add.emit(builder, column, window), row, direction="gt")
+                scores = Select.emit(builder, last, scores, hidden)
         return scores
 
 

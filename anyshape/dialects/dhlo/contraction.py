@@ -56,6 +56,7 @@ class DotGeneral(DhloOp, op="dot_general"):
         ),
         Sample(((M, K), (K, N)), {"lhs_contract": (1,), "rhs_contract": (0,)}, dtypes=(F32,), fixed={1: BF16}),
         Sample(((M, K), (N, K)), {"lhs_contract": (1,), "rhs_contract": (1,)}, dtypes=(F32,), fixed={1: F16}),
+        Sample(((M, K), (N, K)), {"lhs_contract": (1,), "rhs_contract": (1,)}, dtypes=(F32,), fixed={1: I8}),
         Sample(
             ((M, 3), (N,)), {}, dtypes=(F32,), oracle=Oracle("aten.einsum.default", ("ma,n->man", [Arg(0), Arg(1)]))
         ),
@@ -97,7 +98,7 @@ class DotGeneral(DhloOp, op="dot_general"):
         """The dtype that both operands have, or that holds every value of both."""
         lhs, rhs = map(dtype_of, operands)
         for wide, narrow in ((lhs, rhs), (rhs, lhs)):
-            if wide.is_float and narrow.is_float and wide.bytes > narrow.bytes:
+            if wide.is_float and wide.bytes > narrow.bytes and (narrow.is_float or narrow == I8 and wide.bytes >= 4):
                 return wide
         return same_dtype(cls.name, operands, lambda dtype: not dtype.is_bool)
 

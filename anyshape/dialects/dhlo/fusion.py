@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
-KINDS = ("loop", "reduce", "scan", "contract", "attend")
+KINDS = ("loop", "reduce", "scan", "contract", "attend", "update")
 
 
 @irdl_op_definition
@@ -39,7 +39,7 @@ class FusionOp(IRDLOperation):
     """results = body(operands): ops fused into one kernel of this kind.
 
     `loop`: elementwise and moving ops only; `reduce`: with reductions; `contract`, `attend`: around one product or one
-    attention. Operands are dense buffers, the region sees them as its arguments.
+    attention; `update`: parts of tensors that are written in place. Operands are dense buffers, the region sees them as its arguments.
     """
 
     name = "dhlo.fusion"

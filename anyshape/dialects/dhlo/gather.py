@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,8 +14,9 @@ from anyshape.dialects.dhlo.assembly import is_iota_along
 from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, DhloOp, Environment, Oracle, Points, Sample
 from anyshape.dialects.dhlo.elementwise import conjunction
 from anyshape.dialects.dhlo.laws import Simplified, law
-from anyshape.dialects.dhlo.movement import BroadcastInDim
-from anyshape.dialects.dtypes import DTYPES, F32, I32, I64
+from anyshape.dialects.dhlo.movement import BroadcastInDim, Slice
+from anyshape.dialects.dhlo.quantised import Dequantize
+from anyshape.dialects.dtypes import DTYPES, F32, I32, I64, U8
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
 from anyshape.support.errors import IndexOutOfRange
 from anyshape.symbolic import Facts, Size
@@ -182,11 +183,25 @@ class Gather(DhloOp, op="gather"):
         ),
     )  # fmt: skip
     def by_iota(self, builder: Builder, facts: Facts) -> Simplified:
+        return self._by_counting(builder, lambda count, size: count == size)
+
+    @law(
+        "gather by iota along the first n of an axis -> x[:n], repeated where other axes of the indices ask for it",
+        example=lambda g: g(
+            Gather, g.input(7, "n"), g(BroadcastInDim, g.iota(0, 5), dimensions=(1,), sizes=(M, 5)),
+            offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=2, slice_sizes=(1, N),
+        ),
+    )  # fmt: skip
+    def by_leading_iota(self, builder: Builder, facts: Facts) -> Simplified:
+        return self._by_counting(builder, lambda count, size: facts.prove(count.le(size)) is True)
+
+    def _by_counting(self, builder: Builder, fits: Callable[[Size, Size], bool]) -> Simplified:
+        """x, cut and repeated, where every index counts 0, 1, 2, … along a result axis whose size `fits` the axis of x."""
         dimensions: list[int] = []
         for axis, size in enumerate(self.operand_sizes()):
             component, batch, offset = self._component_of(axis), self._batch_axis_of(axis), self._offset_axis_of(axis)
             if component is not None:
-                target = self._iota_axis(component, size) if offset is None else None
+                target = self._iota_axis(component, size, fits) if offset is None else None
             else:
                 target = batch if batch is not None else offset
                 if target is None or self.result_sizes[target] != size:
@@ -196,10 +211,34 @@ class Gather(DhloOp, op="gather"):
             dimensions.append(target)
         if dimensions != sorted(dimensions):
             return None
-        return BroadcastInDim.emit(builder, self.operands[0], dimensions=tuple(dimensions), sizes=self.result_sizes)
+        x = self.operands[0]
+        sizes = tuple(self.result_sizes[target] for target in dimensions)
+        if sizes != self.operand_sizes():
+            x = Slice.emit(builder, x, starts=(Size.const(0),) * len(sizes), sizes=sizes, strides=(1,) * len(sizes))
+        return BroadcastInDim.emit(builder, x, dimensions=tuple(dimensions), sizes=self.result_sizes)
 
-    def _iota_axis(self, component: int, size: Size) -> int | None:
-        """The result axis whose position component `component` of every index vector is, and whose size is `size`."""
+    @law(
+        "gather of whole rows of dequantize(x) -> dequantize(gather of those of x)",
+        example=lambda g: g(
+            Gather, g(Dequantize, g.input(5, 36, dtype=U8), format="q4_0"), g.iota(0, "m"),
+            offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=1, slice_sizes=(1, 64),
+        ),
+    )  # fmt: skip
+    def of_decoded_rows(self, builder: Builder, facts: Facts) -> Simplified:
+        decoded = self.operands[0].owner
+        axis = len(self.operand_sizes()) - 1
+        if not isinstance(decoded, Dequantize) or self._component_of(axis) is not None:
+            return None
+        window = self.size_list("slice_sizes")
+        if window[axis] != self.operand_sizes()[axis] or self._offset_axis_of(axis) != len(self.result_sizes) - 1:
+            return None
+        rows = decoded.operands[0]
+        attributes = {**self.attribute_values, "slice_sizes": (*window[:-1], sizes_of(rows.type)[-1])}
+        gathered = Gather.emit(builder, rows, self.operands[1], **attributes)
+        return Dequantize.emit(builder, gathered, format=decoded.attribute("format"))
+
+    def _iota_axis(self, component: int, size: Size, fits: Callable[[Size, Size], bool]) -> int | None:
+        """The result axis whose position component `component` of every index vector is, and whose size fits `size`."""
         parts, vector = self.operands[1], self.integer("index_vector_dim")
         rank = len(self.operand_sizes(1))
         joined = parts.owner
@@ -211,7 +250,7 @@ class Gather(DhloOp, op="gather"):
             return None
         for number, axis in enumerate(self._batch_axes()):
             indices_axis = number + (vector <= number)
-            if self.result_sizes[axis] == size and is_iota_along(parts, indices_axis):
+            if fits(self.result_sizes[axis], size) and is_iota_along(parts, indices_axis):
                 return axis
         return None
 

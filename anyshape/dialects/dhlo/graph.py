@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar, cast
 
 from xdsl.builder import Builder
@@ -11,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.dhlo.assembly import Iota
-from anyshape.dialects.dhlo.base import AttributeValue, DhloOp
+from anyshape.dialects.dhlo.base import AttributeValue, DhloOp, attribute_of, value_of
 from anyshape.dialects.dhlo.constant import Constant
 from anyshape.dialects.dtypes import F32, I64, DType
 from anyshape.dialects.sizes import RelationAttr, tensor
@@ -19,6 +20,7 @@ from anyshape.support.errors import VerifyError
 from anyshape.symbolic import Facts, Size, SizeLike, parse_size
 
 FACTS = "dhlo.facts"
+UPDATES = "dhlo.updates"
 OpT = TypeVar("OpT", bound=Operation)
 
 
@@ -87,6 +89,20 @@ def set_facts(function: func.FuncOp, facts: Facts) -> None:
         function.attributes[FACTS] = ArrayAttr(relations)
 
 
+def updates_of(function: func.FuncOp) -> list[tuple[int, int]]:
+    """(result, argument): which results are to lie in the memory of an argument, that the caller lets the program write."""
+    stated = function.attributes.get(UPDATES)
+    numbers = value_of(stated) if stated is not None else ()
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def set_updates(function: func.FuncOp, updates: Sequence[tuple[int, int]]) -> None:
+    """State (result, argument) pairs on the function, in place of those stated before."""
+    function.attributes.pop(UPDATES, None)
+    if updates:
+        function.attributes[UPDATES] = attribute_of([number for pair in updates for number in pair])
+
+
 def only_function(program: ModuleOp | func.FuncOp) -> func.FuncOp:
     """The function itself, or the only one in a module; VerifyError where there is none or more than one."""
     if isinstance(program, func.FuncOp):
@@ -98,4 +114,14 @@ def only_function(program: ModuleOp | func.FuncOp) -> func.FuncOp:
     return functions[0]
 
 
-__all__ = ["FACTS", "FunctionBuilder", "facts_of", "only_function", "set_facts", "size_from"]
+__all__ = [
+    "FACTS",
+    "UPDATES",
+    "FunctionBuilder",
+    "facts_of",
+    "only_function",
+    "set_facts",
+    "set_updates",
+    "size_from",
+    "updates_of",
+]

@@ -22,6 +22,7 @@ from anyshape.dialects.host.ops import (
     DenseOp,
     GuardAxisOp,
     GuardOp,
+    InPlaceOp,
     LaunchOp,
     OutputOp,
     ProgramOp,
@@ -30,7 +31,7 @@ from anyshape.dialects.host.ops import (
 )
 from anyshape.dialects.tile import KernelOp, buffer_of
 from anyshape.dialects.tile.interpreter import IndexFault, run_kernel
-from anyshape.support.errors import GuardError, IndexOutOfRange, MemoryLimit
+from anyshape.support.errors import ArgumentError, GuardError, IndexOutOfRange, MemoryLimit
 
 Array: TypeAlias = NDArray[Any]
 
@@ -114,6 +115,11 @@ class _Call:
         """Makes a buffer, or runs a kernel."""
         if isinstance(op, DenseOp):
             self._memory[op.result] = _flat(self._input(op.argument), buffer_of(op.result).element_type)
+        elif isinstance(op, InPlaceOp):
+            array = self._input(op.argument)
+            if not array.flags.c_contiguous:
+                raise ArgumentError(_filled(op.message, []))
+            self._memory[op.result] = array.reshape(-1).view(dtype_of_type(buffer_of(op.result).element_type).numpy)
         elif isinstance(op, ConstantOp):
             constant = self._constants[op.index.value.data]
             self._memory[op.result] = _flat(constant, buffer_of(op.result).element_type)

@@ -161,6 +161,27 @@ class DenseOp(IRDLOperation):
 
 
 @irdl_op_definition
+class InPlaceOp(IRDLOperation):
+    """The argument's own memory, which launches write; unless it is in row-major order, the call fails with `message`."""
+
+    name = "host.in_place"
+    argument = operand_def(ArgumentType)
+    message = prop_def(StringAttr)
+    result = result_def(BufferType)
+    assembly_format = "$argument `else` $message attr-dict `:` type($argument) `->` type($result)"
+
+    def __init__(self, argument: SSAValue, message: str) -> None:
+        type = argument.type
+        assert isinstance(type, ArgumentType)
+        element = dtype_of_type(type.element_type).scalar
+        super().__init__(
+            operands=[argument],
+            properties={"message": StringAttr(message)},
+            result_types=[buffer(element, type.sizes.data)],
+        )
+
+
+@irdl_op_definition
 class ConstantOp(IRDLOperation):
     """Entry `index` of the constant table."""
 
@@ -289,6 +310,7 @@ Host = Dialect(
         GuardAxisOp,
         GuardOp,
         DenseOp,
+        InPlaceOp,
         ConstantOp,
         AllocateOp,
         OutputOp,

@@ -11,7 +11,7 @@
 | `allocate` and `output` are row-major |
 | a view has its source's element type and, where both are constant, its number of elements |
 | a launch names a known kernel and passes as many buffers, of the same element types, and as many sizes as it takes |
-| a launch writes arena and output buffers only, and reads none of what it writes |
+| a launch writes arena buffers, outputs and arguments `in_place` only, and reads none of what it writes |
 | a buffer is written before it is read, and every output is written |
 """
 
@@ -34,6 +34,7 @@ from anyshape.dialects.host.ops import (
     GuardAxisOp,
     GuardOp,
     Host,
+    InPlaceOp,
     LaunchOp,
     OutputOp,
     ProgramOp,
@@ -129,7 +130,7 @@ class _Verifier:
                 self._check_message(op, op.message, len(op.shown.data))
             case ConstantOp():
                 self._check_index(op, op.index.value.data, len(self.program.constants))
-            case DenseOp() | AllocateOp() | OutputOp() | ViewOp():
+            case DenseOp() | InPlaceOp() | AllocateOp() | OutputOp() | ViewOp():
                 self._check_buffer(op)
             case LaunchOp():
                 self._check_launch(op)
@@ -168,7 +169,7 @@ class _Verifier:
         if places > shown:
             raise self._fault(op, "a message has more places than values", got=places, expected=f"at most {shown}")
 
-    def _check_buffer(self, op: DenseOp | AllocateOp | OutputOp | ViewOp) -> None:
+    def _check_buffer(self, op: DenseOp | InPlaceOp | AllocateOp | OutputOp | ViewOp) -> None:
         type = buffer_of(op.result)
         self._check_symbols(op, (*type.sizes.data, *type.strides.data))
         if isinstance(op, AllocateOp | OutputOp) and type.strides.data != row_major_strides(type.sizes.data):
@@ -180,7 +181,7 @@ class _Verifier:
             self.outputs[op.index.value.data] = op.result
         elif isinstance(op, ViewOp):
             self._check_view(op)
-        elif isinstance(op, DenseOp):
+        elif isinstance(op, DenseOp | InPlaceOp):
             self._check_dense(op)
 
     def _check_view(self, op: ViewOp) -> None:
@@ -194,11 +195,11 @@ class _Verifier:
         if whole and before.is_constant and after.is_constant and before != after:
             raise self._fault(op, "a view changes the number of elements", got=after, expected=before)
 
-    def _check_dense(self, op: DenseOp) -> None:
+    def _check_dense(self, op: DenseOp | InPlaceOp) -> None:
         type = op.argument.type
         assert isinstance(type, ArgumentType)
         if buffer_of(op.result).sizes != type.sizes:
-            raise self._fault(op, "host.dense changes the sizes", got=buffer_of(op.result).sizes, expected=type.sizes)
+            raise self._fault(op, f"{op.name} changes the sizes", got=buffer_of(op.result).sizes, expected=type.sizes)
         missing = set(range(len(type.sizes.data))) - self.axes.get(op.argument, set())
         if missing:
             raise self._fault(
@@ -239,8 +240,8 @@ class _Verifier:
             if isinstance(root.owner, AllocateOp | OutputOp) and root not in self.written:
                 raise self._fault(op, "a buffer is read before it is written", got=root, expected="an earlier launch")
         for position, root in enumerate(written):
-            if not isinstance(root.owner, AllocateOp | OutputOp):
-                expected = "the result of host.allocate or host.output"
+            if not isinstance(root.owner, AllocateOp | OutputOp | InPlaceOp):
+                expected = "the result of host.allocate, host.output or host.in_place"
                 raise self._fault(op, "a launch writes memory that is not the program's", got=root, expected=expected)
             if root in read or root in written[:position]:
                 raise self._fault(op, "a launch writes a buffer that it also uses", got=root, expected="two buffers")

@@ -1,5 +1,6 @@
 """Kernel plans in points: ops, verifier, numpy interpreter."""
 
+from anyshape.dialects.tile.contract import ContractOp, factors_name
 from anyshape.dialects.tile.dialect import Tile
 from anyshape.dialects.tile.ops import (
     KINDS,
@@ -7,7 +8,6 @@ from anyshape.dialects.tile.ops import (
     AxisOp,
     BufferType,
     CheckOp,
-    ContractOp,
     DotOp,
     KernelOp,
     LanesOp,
@@ -21,7 +21,6 @@ from anyshape.dialects.tile.ops import (
     buffer,
     buffer_of,
     dims_attr,
-    factors_name,
 )
 from anyshape.dialects.tile.prefix import PrefixOp
 

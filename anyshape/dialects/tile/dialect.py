@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
+from anyshape.dialects.tile.contract import ContractOp
 from anyshape.dialects.tile.ops import (
     AttendOp,
     BufferType,
     CheckOp,
-    ContractOp,
     DotOp,
     KernelOp,
     LanesOp,

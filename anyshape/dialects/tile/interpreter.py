@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
+from anyshape.dialects.packed_blocks import PackedBlocks, unpack_panels
 from anyshape.dialects.scalar_interpreter import Array, interpret_op, numpy_of_scalar, to_signless
+from anyshape.dialects.tile.contract import ContractOp
 from anyshape.dialects.tile.ops import (
     AttendOp,
     AxisOp,
     CheckOp,
-    ContractOp,
     DotOp,
     KernelOp,
     LanesOp,
@@ -142,12 +143,16 @@ class _Run:
 
     def _parallel(self, op: ParallelOp, shape: Shape) -> None:
         extents = [self.size(extent) for extent in op.extents.data]
-        begin, end = self._span(math.prod(extents), not shape)
+        self._box(op.body.block, extents, self._span(math.prod(extents), not shape), shape)
+
+    def _box(self, block: Block, extents: Sequence[int], span: tuple[int, int], shape: Shape) -> None:
+        """The points of a row-major box whose indices are the block's arguments."""
+        begin, end = span
         points = np.arange(begin, max(begin, end))
-        for index, extent in reversed(list(zip(op.indices, extents, strict=True))):
+        for index, extent in reversed(list(zip(block.args, extents, strict=True))):
             self.values[index] = (points % max(extent, 1)).reshape((1,) * len(shape) + points.shape)
             points = points // max(extent, 1)
-        self.block(op.body.block, (*shape, len(points)))
+        self.block(block, (*shape, len(points)))
 
     def _axis(self, op: AxisOp | DotOp, shape: Shape) -> None:
         begin, end = self._span(self.size(op.size), not shape and isinstance(op, LanesOp))
@@ -232,8 +237,13 @@ class _Run:
     def _contract(self, op: ContractOp) -> None:
         batch = [self.size(extent) for extent in op.batch.data]
         m, n, k = (self.size(extent) for extent in op.extents.data)
+        if op.prologue is not None:
+            self._box(op.prologue.block, [*batch, m], (0, math.prod(batch) * m), ())
         lhs = self._whole(op.lhs, [*batch, m, k])
-        if op.packed is None:
+        if op.blocks is not None:
+            packed = PackedBlocks(n, k, op.blocks.data)
+            rhs = unpack_panels(packed, self._whole(op.rhs, packed.shape)).T
+        elif op.packed is None:
             rhs = self._whole(op.rhs, [*batch, k, n])
         else:
             panels = self._whole(op.rhs, [-(-n // op.PANEL), k, op.PANEL])
@@ -259,7 +269,10 @@ class _Run:
             for operand, depth in ((op.key, d), (op.value, e))
         )
         scores = op.scale.value.data * (query @ key.swapaxes(-1, -2))
-        keep = np.ones((s, t), bool) if op.causal is None else np.tri(s, t, dtype=bool)
+        past = 0 if op.after_past is None else t - s
+        keep = np.ones((s, t), bool) if op.causal is None else np.tri(s, t, past, dtype=bool)
+        if op.window is not None:
+            keep &= ~np.tri(s, t, past - op.window.value.data, dtype=bool)
         if op.mask is not None:
             mask = self._whole(op.mask, [b, h, s, t])
             if mask.dtype == np.bool_:

@@ -27,7 +27,7 @@ one of the kernel's; indices match the buffer's rank; reductions have one yield 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IndexType, IntegerAttr, IntegerType, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Block, ParametrizedAttribute, Region, SSAValue, TypeAttribute
@@ -354,84 +354,14 @@ class CheckOp(IRDLOperation):
         )
 
 
-def factors_name(lhs: str, rhs: str) -> str:
-    """What a product of these element types is called: the one name where they are equal, else `<lhs>x<rhs>`."""
-    return lhs if lhs == rhs else f"{lhs}x{rhs}"
-
-
-@irdl_op_definition
-class ContractOp(IRDLOperation):
-    """out[g…, i, j] = epilogue(g…, i, j, Σ_k lhs[g…, i, k] · rhs[g…, k, j]): a whole product, claimable by a target.
-
-    `lhs`, `rhs` and `out` are buffers of rank len(batch)+2 in exactly these index orders; their strides say how they lie
-    in memory. With `packed`, rhs is a constant in panels, `[ceil(n / panel)][k][panel]`, zero beyond column n, and its
-    buffer type has those three axes. The region takes the batch indices, i, j and the sum, and yields the value stored;
-    with K = 0 the sum is 0 and the epilogue still runs.
-    """
-
-    name = "tile.contract"
-    lhs = operand_def(BufferType)
-    rhs = operand_def(BufferType)
-    out = operand_def(BufferType)
-    batch = prop_def(DimsAttr)
-    extents = prop_def(DimsAttr)
-    """(m, n, k)."""
-    packed = opt_prop_def(UnitAttr)
-    epilogue = region_def("single_block")
-    assembly_format = (
-        "$lhs `,` $rhs `into` $out `batch` $batch `extents` $extents (`packed` $packed^)? attr-dict-with-keyword "
-        "`:` type($lhs) `,` type($rhs) `,` type($out) $epilogue"
-    )
-
-    PANEL: ClassVar[int] = 64
-    """Columns of a packed panel: a property of the packed form, shared by every variant and every row count."""
-
-    @property
-    def factors(self) -> str:
-        """The factors' element types: one name where they are equal, else `<lhs>x<rhs>`."""
-        return factors_name(*(str(buffer_of(side).element_type) for side in (self.lhs, self.rhs)))
-
-    def __init__(
-        self,
-        lhs: SSAValue,
-        rhs: SSAValue,
-        out: SSAValue,
-        batch: Sizes,
-        extents: tuple[SizeLike, SizeLike, SizeLike],
-        accumulator: Attribute,
-        *,
-        packed: bool = False,
-    ) -> None:
-        super().__init__(
-            operands=[lhs, rhs, out],
-            properties={
-                "batch": dims_attr(batch),
-                "extents": dims_attr(extents),
-                "packed": UnitAttr() if packed else None,
-            },
-            regions=[Region(Block(arg_types=[INDEX] * (len(batch) + 2) + [accumulator]))],
-        )
-
-    def verify_(self) -> None:
-        last = self.epilogue.block.last_op
-        if not isinstance(last, YieldOp) or len(last.values) != 1:
-            raise VerifyException("tile.contract: the epilogue must yield one value")
-        if last.values[0].type != buffer_of(self.out).element_type:
-            raise VerifyException("tile.contract: the epilogue's value must have the output's element type")
-        rank = len(self.batch.data) + 2
-        if buffer_of(self.out).rank != rank or buffer_of(self.lhs).rank != rank:
-            raise VerifyException(f"tile.contract: lhs and out must have rank {rank}")
-        if buffer_of(self.rhs).rank != (3 if self.packed is not None else rank):
-            raise VerifyException("tile.contract: rhs must have three axes when packed, else those of lhs")
-
-
 @irdl_op_definition
 class AttendOp(IRDLOperation):
     """out[b, h, i, :] = Σ_t softmax_t(scale · q[b,h,i,:]·k[b,h/g,t,:] + mask[b,h,i,t]) · v[b,h/g,t,:], claimable.
 
     Buffers in index order q [b,h,s,d], k [b,hk,t,d], v [b,hk,t,e], out [b,h,s,e], mask [b,h,s,t] with stride 0 on axes
     of size 1; strides say how they lie in memory. g = h / hk. A bool mask keeps scores where true; a row with none gives
-    zeros. `causal` keeps t <= i.
+    zeros. `causal` keeps t <= i, or with `after_past` t <= i + (t − s): the queries are the last positions, and with
+    `window` w only the last w of those.
     """
 
     name = "tile.attend"
@@ -444,9 +374,12 @@ class AttendOp(IRDLOperation):
     """(b, h, hk, s, t, d, e)."""
     scale = prop_def(FloatAttr)
     causal = opt_prop_def(UnitAttr)
+    after_past = opt_prop_def(UnitAttr)
+    window = opt_prop_def(IntegerAttr)
     assembly_format = (
         "$query `,` $key `,` $value `into` $out (`mask` $mask^ `:` type($mask))? `extents` $extents `scale` $scale "
-        "(`causal` $causal^)? attr-dict `:` type($query) `,` type($key) `,` type($value) `,` type($out)"
+        "(`causal` $causal^)? (`after_past` $after_past^)? (`window` $window^)? attr-dict "
+        "`:` type($query) `,` type($key) `,` type($value) `,` type($out)"
     )
 
     def __init__(
@@ -460,6 +393,8 @@ class AttendOp(IRDLOperation):
         scale: float,
         *,
         causal: bool,
+        after_past: bool = False,
+        window: int = 0,
     ) -> None:
         super().__init__(
             operands=[query, key, value, out, [] if mask is None else [mask]],
@@ -467,6 +402,8 @@ class AttendOp(IRDLOperation):
                 "extents": dims_attr(extents),
                 "scale": FloatAttr(scale, 64),
                 "causal": UnitAttr() if causal else None,
+                "after_past": UnitAttr() if after_past else None,
+                "window": IntegerAttr(window, i64) if window else None,
             },
         )
 
@@ -477,7 +414,6 @@ __all__ = [
     "AxisOp",
     "BufferType",
     "CheckOp",
-    "ContractOp",
     "DotOp",
     "KernelOp",
     "LanesOp",

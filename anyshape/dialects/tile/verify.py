@@ -7,7 +7,8 @@
 | a buffer that is stored to is not loaded, scratch excepted | points run in any order |
 | a store uses every variable of the axes around it (of scratch: of those inside its point) | points write different elements |
 | a store is not inside a `dot`, nor in an epilogue | it runs once a point |
-| scratch belongs to a parallel point and one store writes it | a row is kept, not updated |
+| scratch belongs to a parallel point or a prologue's row, or is a prologue's rows; one store writes it | a row is kept, not updated |
+| a prologue stores to its rows only | a target may run it more than once for a row |
 | a `prefix` is in a `loop`, or in `lanes` that a launch does not divide | it needs all points before its own, in order |
 | `lanes` do not nest and hold no `parallel` | one axis is in vector lanes |
 | every symbol of a size is one of the kernel's | a launch passes no other |
@@ -22,12 +23,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.sizes import DimsAttr
+from anyshape.dialects.tile.contract import ContractOp
 from anyshape.dialects.tile.ops import (
     AttendOp,
     AxisOp,
     BufferType,
     CheckOp,
-    ContractOp,
     DotOp,
     KernelOp,
     LanesOp,
@@ -140,9 +141,9 @@ def _verify_op(op: Operation, kernel: KernelOp) -> None:
             raise VerifyError("lanes are nested", where=_where(op, kernel), expected="one lane axis around a point")
         case ParallelOp() if any(isinstance(outer, LanesOp) for outer in around):
             raise VerifyError("parallel points are inside lanes", where=_where(op, kernel), expected="parallel outside")
-        case ScratchOp() if not isinstance(op.parent_op(), ParallelOp):
+        case ScratchOp() if not _belongs_to_a_row(op):
             raise VerifyError("a scratch belongs to no parallel point", where=_where(op, kernel),
-                              expected="an op directly inside tile.parallel")  # fmt: skip
+                              expected="an op directly inside tile.parallel or a prologue, or a prologue's rows")  # fmt: skip
         case PrefixOp() if isinstance(around[0], LanesOp) and len(around) == 1:
             raise VerifyError("a prefix is in lanes that a launch divides", where=_where(op, kernel),
                               expected="lanes inside tile.parallel, or a tile.loop")  # fmt: skip
@@ -150,6 +151,17 @@ def _verify_op(op: Operation, kernel: KernelOp) -> None:
             _verify_store(op, around, kernel)
         case _:
             pass
+
+
+def _belongs_to_a_row(op: ScratchOp) -> bool:
+    """Whether a scratch is of one parallel point or one row of a prologue, or is the rows of a prologue."""
+    match op.parent_op():
+        case ParallelOp():
+            return True
+        case ContractOp() as outer:
+            return outer.prologue is not None and op.parent is outer.prologue.block
+        case _:
+            return any(isinstance(use.operation, ContractOp) for use in op.result.uses)
 
 
 def _around(op: Operation) -> Iterator[Operation]:
@@ -161,9 +173,13 @@ def _around(op: Operation) -> Iterator[Operation]:
 
 
 def _verify_store(op: StoreOp, around: list[Operation], kernel: KernelOp) -> None:
-    if any(isinstance(outer, DotOp | ContractOp) for outer in around):
+    prologue = next((outer for outer in around if isinstance(outer, ContractOp) and _in_prologue(op, outer)), None)
+    if any(isinstance(outer, DotOp | ContractOp) and outer is not prologue for outer in around):
         raise VerifyError("a store is inside a product", where=_where(op, kernel), expected="a store beside it")
     owner = op.buffer.owner
+    if prologue is not None and not isinstance(owner, ScratchOp):
+        raise VerifyError("a prologue stores to a buffer of the kernel", where=_where(op, kernel), got=op.buffer.type,
+                          expected="a store to scratch")  # fmt: skip
     needed: set[SSAValue] = set()
     for outer in around:
         if outer is owner.parent_op() and isinstance(owner, ScratchOp):
@@ -178,11 +194,18 @@ def _verify_store(op: StoreOp, around: list[Operation], kernel: KernelOp) -> Non
                           expected="indices that use all of them")  # fmt: skip
 
 
+def _in_prologue(op: Operation, product: ContractOp) -> bool:
+    return product.prologue is not None and product.prologue.is_ancestor(op)
+
+
 def _variables(op: Operation) -> set[SSAValue]:
-    """Variables of an axis that take more than one value."""
+    """Variables of an axis, or of the rows of a prologue, that take more than one value."""
     match op:
         case ParallelOp():
             return {index for index, extent in zip(op.indices, op.extents.data, strict=True) if extent != Size.const(1)}
+        case ContractOp() if op.prologue is not None:
+            pairs = zip(op.prologue.block.args, op.rows, strict=True)
+            return {index for index, extent in pairs if extent != Size.const(1)}
         case LanesOp() | LoopOp() if op.size != Size.const(1):
             return {op.index}
         case _:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ import sympy
 import torch
 from torch import nn
 from torch.fx.experimental import sym_node, symbolic_shapes
+from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from anyshape.dialects.locations import Origin
@@ -69,11 +70,17 @@ class Record:
     about_strides: set[int] = field(default_factory=set[int])
     origins: dict[int, Origin] = field(default_factory=dict[int, Origin])
 
+    def clear(self) -> None:
+        """Forget an export that failed."""
+        for seen in (self.branches, self.examples, self.about_strides, self.origins):
+            seen.clear()
+
 
 @contextmanager
 def record_branches(record: Record) -> Generator[None]:
     """Fills `record` while a model is exported inside."""
     evaluate = ShapeEnv.evaluate_expr
+    comparisons = {name: _noting(getattr(SymNode, name), name, record) for name in _COMPARISONS}
     # PyTorch names guards by the innermost frame outside these files, which must not be the function below.
     uninteresting = symbolic_shapes.uninteresting_files() | {__file__}
 
@@ -95,11 +102,44 @@ def record_branches(record: Record) -> Generator[None]:
                 record.branches.append(Branch(expression if result else sympy.Not(expression), location))
         return result
 
-    with (
-        replaced(ShapeEnv, "evaluate_expr", recording),
-        replaced(symbolic_shapes, "uninteresting_files", lambda: uninteresting),
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(replaced(ShapeEnv, "evaluate_expr", recording))
+        stack.enter_context(replaced(symbolic_shapes, "uninteresting_files", lambda: uninteresting))
+        for name, comparison in comparisons.items():
+            stack.enter_context(replaced(SymNode, name, comparison))
         yield
+
+
+_COMPARISONS: Mapping[str, tuple[Any, Any]] = {
+    "eq": (sympy.Eq, sympy.Ne),
+    "ne": (sympy.Ne, sympy.Eq),
+    "gt": (sympy.Gt, sympy.Le),
+    "ge": (sympy.Ge, sympy.Lt),
+    "lt": (sympy.Lt, sympy.Ge),
+    "le": (sympy.Le, sympy.Gt),
+}
+"""Comparisons of sizes by PyTorch's names, with what holds where they do and where they do not."""
+
+
+def _noting(compare: Callable[[SymNode, SymNode], SymNode], name: str, record: Record) -> Callable[..., SymNode]:
+    """The comparison; as a branch is noted what sympy knows at once, since every size is positive to it: nobody evaluates that.
+
+    Only Python's: what the C++ code of an op asks is no business of the model, whose frame is the innermost there too.
+    """
+
+    def noting(a: SymNode, b: SymNode) -> SymNode:
+        result = compare(a, b)
+        known: Any = result.expr
+        environment: Any = a.shape_env
+        if known in (sympy.true, sympy.false) and (a.expr.free_symbols or b.expr.free_symbols):
+            caller = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
+            location = _asking_line(environment) if caller == sym_node.__file__ else None
+            if location is not None:
+                holds = _COMPARISONS[name][0 if known == sympy.true else 1]
+                record.branches.append(Branch(holds(a.expr, b.expr, evaluate=False), location))
+        return result
+
+    return noting
 
 
 def _asking_frames() -> Iterator[FrameType]:

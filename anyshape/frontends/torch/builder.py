@@ -21,6 +21,7 @@ from anyshape.dialects.dhlo.base import Array, AttributeValue, DhloOp
 from anyshape.dialects.dtypes import DType
 from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import dtype_of, sizes_of
+from anyshape.frontends.torch.conditions import plain_form
 from anyshape.frontends.torch.dtypes import dtype_of_torch
 from anyshape.frontends.torch.locations import location_of
 from anyshape.frontends.torch.origins import origin_of_node
@@ -57,6 +58,7 @@ class GraphBuilder:
         store: ConstantStore,
         openings: frozenset[tuple[Size, Size]] = frozenset(),
         origins: Mapping[str, Origin] | None = None,
+        positions: Callable[[SSAValue], Size | None] = lambda _: None,
     ) -> None:
         self.names = names
         self.facts = facts
@@ -64,6 +66,7 @@ class GraphBuilder:
         self.openings = openings
         self.origins = dict(origins or {})
         self.node: fx.Node
+        self._positions = positions
         self._builder = Builder(InsertPoint.at_end(block))
         self._location: LocationAttr | None = None
         self._weights: dict[str, SSAValue] = {}
@@ -98,6 +101,10 @@ class GraphBuilder:
         assert isinstance(symbolic, fx.Node)
         hint = symbolic.meta["val"].node.hint
         return hint is not None and hint < 0
+
+    def position_in(self, value: SSAValue) -> Size | None:
+        """The only element of a tensor of integers as a size, where the caller of the program can say it: it is no constant of any graph."""
+        return self._positions(value)
 
     # -- building ---------------------------------------------------------------------------------------------------
 
@@ -153,7 +160,10 @@ class GraphBuilder:
     def _common_size(self, a: Size, b: Size) -> Size:
         if a == b or (b, a) in self.openings or self.facts.prove(a.eq(b)) is True:
             return a
-        return b if (a, b) in self.openings else broadcast_size(a, b)
+        if (a, b) in self.openings:
+            return b
+        both = {target for size, target in self.openings if size == a} & {n for size, n in self.openings if size == b}
+        return min(both, key=lambda size: (len(size.symbols), str(size))) if both else broadcast_size(a, b)
 
     def operand(self, value: Value, dtype: DType, sizes: Sequence[SizeLike] = ()) -> SSAValue:
         """A tensor converted to `dtype`, or a Python number as a constant of that dtype and these sizes."""
@@ -181,8 +191,9 @@ class GraphBuilder:
         if proved is False:
             raise Unsupported(f"{what}: {relation} never holds")
         if proved is None:
-            self.facts.assume(relation)
-            self.origins[str(relation)] = origin_of_node(self.node)
+            condition = plain_form(relation)
+            self.facts.assume(condition)
+            self.origins[str(condition)] = origin_of_node(self.node)
 
 
 def _value_or_example(argument: Any) -> Any:

@@ -20,9 +20,10 @@ from torch.utils import _pytree as pytree
 from anyshape.dialects.dhlo import DhloOp
 from anyshape.dialects.locations import Origin
 from anyshape.frontends.torch.branches import Branch, Record, record_branches
+from anyshape.frontends.torch.derived import DerivedSizes
 from anyshape.frontends.torch.examples import path_name
 from anyshape.frontends.torch.exports import Export, export_as_given, export_every_size
-from anyshape.frontends.torch.openings import Opening, broadcasts_open
+from anyshape.frontends.torch.openings import Broadcasts, Opening
 from anyshape.frontends.torch.replacing import replaced
 from anyshape.frontends.torch.reshaping import reshapes_free
 from anyshape.frontends.torch.slices import slices_clamp
@@ -34,6 +35,7 @@ KEPT = (
     "aten.layer_norm.default",
     "aten.linear.default",
     "aten.log_softmax.int",
+    "aten.logsumexp.default",
     "aten.matmul.default",
     "aten.rms_norm.default",
     "aten.scaled_dot_product_attention.default",
@@ -52,6 +54,7 @@ class Capture:
         structure: how `(args, kwargs)` flatten to them.
         branches: conditions on sizes that the model's own Python code asked for, with the answers it was given.
         openings: input axes that are 1 or another size.
+        derived: symbols for sizes that PyTorch cannot state.
         about_strides: identities of the environment's guards that say which strides a view or a copy gets.
         origins: who asked for guards, by their identities.
         seconds: wall time of export and decomposition.
@@ -62,6 +65,7 @@ class Capture:
     structure: pytree.TreeSpec
     branches: tuple[Branch, ...]
     openings: tuple[Opening, ...]
+    derived: DerivedSizes
     about_strides: frozenset[int]
     origins: Mapping[int, Origin]
     seconds: float
@@ -85,7 +89,9 @@ def capture(
     branches = tuple(export.record.branches)
     about_strides = frozenset(export.record.about_strides | decomposing.about_strides)
     origins = {**decomposing.origins, **export.record.origins}
-    return Capture(program, export.examples, structure, branches, export.openings, about_strides, origins, seconds)
+    return Capture(
+        program, export.examples, structure, branches, export.openings, export.derived, about_strides, origins, seconds
+    )
 
 
 def _decomposed(export: Export) -> tuple[ExportedProgram, Record]:
@@ -95,8 +101,9 @@ def _decomposed(export: Export) -> tuple[ExportedProgram, Record]:
     with (
         warnings.catch_warnings(),
         record_branches(record),
-        slices_clamp(),
-        broadcasts_open(stand_ins, {}),
+        export.derived.kept(),
+        slices_clamp(export.derived),
+        Broadcasts(stand_ins, export.derived, export.meeting).open(),
         reshapes_free(),
         replaced(ExportedProgram, "module", partialmethod(ExportedProgram.module, check_guards=False)),
     ):  # the check would ask for all conditions of the first trace again, those about strides too

@@ -23,6 +23,22 @@ DIVISIBLE = 48
 """By which substitutes of 0 are multiplied: the numbers of heads, blocks and patches that models divide sizes by divide it."""
 
 _INTEGER = re.compile(r"\d+")
+_PRODUCT = re.compile(r"(\d+)x(\d+) and (\d+)x(\d+)|\[\d+, (\d+)\] X \[(\d+), \d+\]")
+"""The shapes of two factors."""
+_LIST = re.compile(r"\[([\d, ]+)\]")
+
+
+def disagreeing(message: str) -> list[int]:
+    """The sizes in a message of PyTorch's, those first that do not fit each other where it has whole shapes."""
+    sizes = [int(number) for number in _INTEGER.findall(message)]
+    product = _PRODUCT.search(message)
+    if product is not None:
+        return [int(number) for number in (product[2] or product[5], product[3] or product[6])] + sizes
+    shapes = [[int(number) for number in _INTEGER.findall(text)] for text in _LIST.findall(message)]
+    if len(shapes) < 2:
+        return sizes
+    pairs = zip(reversed(shapes[-2]), reversed(shapes[-1]), strict=False)
+    return [size for pair in pairs if pair[0] != pair[1] and 1 not in pair for size in pair] + sizes
 
 
 def resized(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
@@ -86,7 +102,7 @@ class Substitution:
         size. So does a substitute alone, which disagrees with a fixed size.
         """
         group_of = {size: group for group in self.groups for axis, size in self.sizes().items() if axis in group}
-        named = [group_of[size] for size in dict.fromkeys(map(int, _INTEGER.findall(message))) if size in group_of]
+        named = [group_of[size] for size in dict.fromkeys(disagreeing(message)) if size in group_of]
         rest = tuple(group for group in self.groups if group not in named[:2])
         broadcast = [group for group in named[:2] if group[0] in self.ones]
         agreeing = len(named) > 1 and len(broadcast) != 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch.fx.experimental import _config as symbolic_config
 from torch.utils import _pytree as pytree
 
 from anyshape.frontends.torch.branches import Record, record_branches
+from anyshape.frontends.torch.derived import DerivedSizes
 from anyshape.frontends.torch.examples import (
     SMALL_SUBSTITUTES,
     Axis,
@@ -28,7 +29,7 @@ from anyshape.frontends.torch.examples import (
     substitute,
 )
 from anyshape.frontends.torch.narrowing import Traced
-from anyshape.frontends.torch.openings import Opening, broadcasts_open
+from anyshape.frontends.torch.openings import Broadcasts, Meeting, Opening
 from anyshape.frontends.torch.reshaping import reshapes_free
 from anyshape.frontends.torch.slices import slices_clamp
 
@@ -52,21 +53,25 @@ class Export:
         program: the graph, before decomposition.
         examples: the flattened example at sizes that the model takes.
         record: what was asked meanwhile.
+        derived: symbols for sizes that PyTorch cannot state.
         openings: input axes that are 1 or another size.
+        meeting: what became of input axes that are 1 in the example and are broadcast to each other.
     """
 
     program: ExportedProgram
     examples: tuple[Any, ...]
     record: Record
+    derived: DerivedSizes
     openings: tuple[Opening, ...] = ()
+    meeting: Meeting = Meeting.EQUAL
 
 
 def export_as_given(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Export:
     """One export with the dynamic axes that the caller names."""
-    record = Record()
-    with record_branches(record), slices_clamp():
+    record, derived = Record(), DerivedSizes()
+    with record_branches(record), derived.kept(), slices_clamp(derived):
         program = _export(module, args, kwargs, dynamic_shapes)
-    return Export(program, tuple(pytree.tree_leaves((args, dict(kwargs)))), record)
+    return Export(program, tuple(pytree.tree_leaves((args, dict(kwargs)))), record, derived)
 
 
 def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec) -> Export:
@@ -88,14 +93,15 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
             first_error = first_error or error
             substitution = substitution.refine(_with_sizes(str(error)[:_MESSAGE_LENGTH], record))
         else:
-            if not Traced(found.program, leaves, structure).admits_the_example():
+            if not Traced(found.program, leaves, structure, derived=found.derived.known).admits_the_example():
                 substitution, found = _with_small_substitutes(module, leaves, structure, substitution, found)
             return _widened(module, leaves, structure, substitution, found)
     assert first_error is not None
-    record = Record()
+    record, derived = Record(), DerivedSizes()
+    oblivious = symbolic_config.patch(backed_size_oblivious=True)  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        with symbolic_config.patch(backed_size_oblivious=True):  # pyright: ignore[reportAttributeAccessIssue]
-            return Export(_export_dynamic(module, leaves, structure, record), tuple(leaves), record)
+        with oblivious, derived.kept(), slices_clamp(derived):
+            return Export(_export_dynamic(module, leaves, structure, record), tuple(leaves), record, derived)
     except Exception:
         raise first_error from None
 
@@ -109,7 +115,7 @@ def _with_small_substitutes(
         export = _export_with(module, leaves, structure, small, {}, Record())
     except Exception:  # small sizes are taken for others, or for the model's own
         return substitution, found
-    admitted = Traced(export.program, leaves, structure).admits_the_example()
+    admitted = Traced(export.program, leaves, structure, derived=export.derived.known).admits_the_example()
     return (small, export) if admitted else (substitution, found)
 
 
@@ -118,7 +124,7 @@ def _widened(
 ) -> Export:
     """The export of another example where this one's sizes have narrowed it, as `narrowing` says; itself where there is none."""
     best, grown = found, dict[Axis, int]()
-    traced = Traced(found.program, leaves, structure, found.record.about_strides)
+    traced = Traced(found.program, leaves, structure, found.record.about_strides, found.derived.known)
     for _ in range(_ROUNDS):
         if not traced.narrowed():
             break
@@ -127,7 +133,7 @@ def _widened(
                 export = _export_with(module, leaves, structure, substitution, larger, Record())
             except Exception:  # it takes no such sizes: another example may do
                 continue
-            wider = Traced(export.program, leaves, structure, export.record.about_strides)
+            wider = Traced(export.program, leaves, structure, export.record.about_strides, export.derived.known)
             if wider.narrowings() < traced.narrowings() and wider.admits_the_example():
                 best, traced, grown = export, wider, larger
                 break
@@ -161,18 +167,39 @@ def _export_with(
     grown: Mapping[Axis, int],
     record: Record,
 ) -> Export:
-    """One export with the substitution's sizes and those of `grown`."""
+    """One export with the substitution's sizes and those of `grown`; where axes of 1 meet, as freely as the model takes them."""
     sizes = {**substitution.sizes(), **grown}
     stand_ins = {sizes[axis] for axis in substitution.ones & sizes.keys()}
-    openings: dict[Opening, None] = {}
     examples = substitute(leaves, sizes)
-    with slices_clamp(), broadcasts_open(stand_ins, openings):
-        program = _export_dynamic(module, examples, structure, record)
-    opened = {opening.stand_in for opening in openings}
+    program, broadcasts = _exported(module, examples, structure, record, stand_ins)
+    opened = {opening.stand_in for opening in broadcasts.found}
     if opened:  # as 1 they fit what they are broadcast to
         sizes = {axis: size for axis, size in sizes.items() if axis not in substitution.ones or size not in opened}
         examples = substitute(leaves, sizes)
-    return Export(program, tuple(examples), record, tuple(openings))
+    openings = tuple(broadcasts.found)
+    return Export(program, tuple(examples), record, broadcasts.derived, openings, broadcasts.meeting)
+
+
+def _exported(
+    module: nn.Module,
+    examples: Sequence[Any],
+    structure: pytree.TreeSpec,
+    record: Record,
+    stand_ins: Collection[int],
+) -> tuple[ExportedProgram, Broadcasts]:
+    """One export of these examples, in which `stand_ins` stand for 1."""
+    for meeting in Meeting:
+        record.clear()
+        broadcasts = Broadcasts(stand_ins, DerivedSizes(), meeting)
+        try:
+            with broadcasts.derived.kept(), slices_clamp(broadcasts.derived), broadcasts.open():
+                program = _export_dynamic(module, examples, structure, record)
+        except Exception:
+            if meeting is Meeting.EQUAL or not broadcasts.met:
+                raise
+        else:
+            return program, broadcasts
+    raise AssertionError("the last way for axes to meet returns or raises")
 
 
 def _with_sizes(message: str, record: Record) -> str:

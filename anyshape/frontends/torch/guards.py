@@ -20,7 +20,8 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from anyshape.dialects.locations import Origin
 from anyshape.frontends.torch.branches import in_model
-from anyshape.frontends.torch.origins import CALLER, origin_of_guard
+from anyshape.frontends.torch.conditions import plain_form
+from anyshape.frontends.torch.origins import CALLER, CONDITION, origin_of_guard
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.symbolic import Facts, Relation
 
@@ -29,6 +30,8 @@ Condition: TypeAlias = tuple[Relation, Origin]
 
 _SPECIALISED_LOWER_BOUND = 2
 """Every symbol starts with this lower bound, because export assumes sizes of at least 2; by itself it says nothing."""
+
+_ANY_SIZE = ValueRanges(0, int_oo)
 
 
 def cancelled_equalities(environment: ShapeEnv | None) -> dict[sympy.Symbol, sympy.Symbol]:
@@ -66,14 +69,29 @@ def constant_sizes(environment: ShapeEnv | None) -> dict[sympy.Basic, sympy.Inte
     return constants
 
 
+def derived_relations(
+    environment: ShapeEnv | None, names: SizeNames, derived: Iterable[sympy.Basic], origins: Mapping[int, Origin]
+) -> Iterator[Condition]:
+    """Derived symbols for which PyTorch has put an expression: it equals their definition."""
+    if environment is None:
+        return
+    for symbol in derived:
+        expression = names.replaced(symbol)
+        if expression != symbol:
+            about = (guard for guard in environment.guards if symbol in guard.expr.free_symbols)
+            origin = next((origin_of_guard(guard, origins) for guard in about), Origin(CONDITION))
+            yield names.definition(symbol).eq(names.expression(expression)), origin
+
+
 def guard_relations(
     environment: ShapeEnv | None,
     names: SizeNames,
     about_strides: Collection[int],
     origins: Mapping[int, Origin] = MappingProxyType({}),
+    derived: Collection[sympy.Basic] = (),
 ) -> Iterator[Condition]:
     """The conditions under which the graph is the model; `about_strides` identifies guards that are known to be about layout,
-    `origins` says of guards, by their identities, who asked for them.
+    `origins` says of guards, by their identities, who asked for them; `derived` are symbols that may be 0 or 1 in the example too.
 
     Of what PyTorch's own code asked, equalities count always, and bounds unless they are about layout. An inequality there only
     means that no special case applied: the general one holds for the special sizes too. So does an equality of strides that is a bound.
@@ -82,7 +100,7 @@ def guard_relations(
         return
     # What the environment knows has taken in every guard, those about layout too: ask with its ranges of the start.
     anything = ValueRanges(_SPECIALISED_LOWER_BOUND, int_oo)
-    ranges: Any = tuple((symbol, anything) for symbol in environment.var_to_range)
+    ranges: Any = tuple((symbol, _ANY_SIZE if symbol in derived else anything) for symbol in environment.var_to_range)
     for guard in environment.guards:
         expression: Any = environment.simplify(names.replaced(guard.expr))  # pyright: ignore[reportArgumentType]
         known = environment._maybe_evaluate_static(expression, axioms=(), var_to_range=ranges)  # pyright: ignore
@@ -90,7 +108,7 @@ def guard_relations(
             continue
         frame = guard.sloc.framework_loc
         asked_by_model = isinstance(frame, FrameSummary) and in_model(frame.filename)
-        is_bound = not isinstance(expression, sympy.Eq) or _is_bound_by_one(expression)
+        is_bound = not isinstance(expression, sympy.Eq) or is_bound_by_one(expression)
         if not asked_by_model and is_bound and (id(guard) in about_strides or isinstance(expression, sympy.Ne)):
             continue
         relation = names.relation(expression)
@@ -98,7 +116,7 @@ def guard_relations(
             yield relation, origin_of_guard(guard, origins)
 
 
-def _is_bound_by_one(expression: Any) -> bool:
+def is_bound_by_one(expression: Any) -> bool:
     """c·max(1, e) == c·e, which row-major strides ask: that e is not 0."""
     difference = expression.lhs - expression.rhs
     greatest = difference.atoms(symbolic.Max, sympy.Max)
@@ -125,6 +143,7 @@ def assume_all(facts: Facts, conditions: Iterable[Condition]) -> dict[str, Origi
     added: dict[str, Origin] = {}
     for relation, origin in conditions:
         if facts.prove(relation) is not True:
-            facts.assume(relation)
-            added[str(relation)] = origin
+            condition = plain_form(relation)
+            facts.assume(condition)
+            added[str(condition)] = origin
     return added

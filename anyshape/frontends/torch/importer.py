@@ -40,11 +40,11 @@ from anyshape.frontends.torch.guards import (
     assume_all,
     cancelled_equalities,
     constant_sizes,
+    derived_relations,
     guard_relations,
     range_relations,
 )
 from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
-from anyshape.frontends.torch.openings import one_or
 from anyshape.frontends.torch.origins import origins_of_axes
 from anyshape.frontends.torch.probes import branch_relations
 from anyshape.frontends.torch.program import (
@@ -181,7 +181,9 @@ class CapturedModule:
         program = captured.program
         environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
         preferred, equal = self._preferred(program), cancelled_equalities(environment)
-        self.names = names = SizeNames(environment, preferred, equal, constant_sizes(environment))
+        self.names = names = SizeNames(
+            environment, preferred, equal, constant_sizes(environment), captured.derived.known
+        )
         self.inputs, self._constants, self._leaf_names = self._inputs(program, names)
         self.facts = facts = Facts()
         symbols = (name for spec in self.inputs for size in spec.sizes for name in sorted(size.symbols))
@@ -190,8 +192,15 @@ class CapturedModule:
         self.origins = origins = self._origins_of_axes(program, environment)
         try:
             openings = [opening.sizes(names) for opening in captured.openings]
-            origins |= assume_all(facts, ((one_or(*each.sizes(names)), each.origin) for each in captured.openings))
-            origins |= assume_all(facts, guard_relations(environment, names, captured.about_strides, captured.origins))
+            derived = captured.derived.known
+            broadcast = (
+                (relation, each.origin) for each in captured.openings for relation in each.relations(names, derived)
+            )
+            origins |= assume_all(facts, broadcast)
+            origins |= assume_all(facts, derived_relations(environment, names, derived, captured.origins))
+            origins |= assume_all(
+                facts, guard_relations(environment, names, captured.about_strides, captured.origins, derived)
+            )
             if ranges_are_given:
                 origins |= assume_all(facts, range_relations(program, names))
             origins |= assume_all(facts, branch_relations(module, captured, self.inputs, names, facts))

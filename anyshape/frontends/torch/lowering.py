@@ -18,17 +18,22 @@ from anyshape.frontends.torch import (
     contraction,
     creation,
     cumulative,
+    dequantising,
     elementwise,
     indexing,
     movement,
     normalization,
     reductions,
+    scatters,
 )
 from anyshape.frontends.torch.builder import LOWERINGS, GraphBuilder, Lowering, Value
 from anyshape.frontends.torch.numbers import number
 from anyshape.frontends.torch.unsupported import Unsupported
 
-FAMILIES = (contraction, creation, cumulative, elementwise, indexing, movement, normalization, reductions)
+FAMILIES = (
+    contraction, creation, cumulative, dequantising, elementwise, indexing, movement, normalization, reductions,
+    scatters,
+)  # fmt: skip
 """The modules whose functions fill `LOWERINGS` when they are imported."""
 
 IGNORED = (

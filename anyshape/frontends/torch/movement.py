@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from anyshape.dialects.dhlo import Concatenate, Pad, Slice, Transpose
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
-from anyshape.frontends.torch.slices import clamped_bound, is_clamped
+from anyshape.frontends.torch.slices import clamped_bound, constant_bounds
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
@@ -104,11 +104,13 @@ def _from_start(builder: GraphBuilder, position: Value, size: Size, argument: in
     return size + position if builder.is_negative(position, argument) else Size.of(position)
 
 
-def _bound(builder: GraphBuilder, position: Value, size: Size, argument: int) -> Size:
-    """A bound of a slice, counted from the start."""
-    if is_clamped(position) and not size.is_constant:
-        return clamped_bound(position, size)
-    return _from_start(builder, position, size, argument)
+def _clamped_start(builder: GraphBuilder, position: Value, size: Size, length: Size, step: int) -> Size:
+    """Where a slice begins, counted from the start; clamped by the axis where the elements that are taken may not be there."""
+    first = _from_start(builder, position, size, 2)
+    if not isinstance(position, int) or size.is_constant or length.is_constant:
+        return first
+    fits = (Size.const(0).le(first), (first + step * (length - 1)).lt(size))
+    return first if all(builder.facts.prove(each) for each in fits) else clamped_bound(position, size)
 
 
 @lowers("aten.slice.Tensor")
@@ -120,7 +122,10 @@ def lower_slice(
         raise Unsupported("the step of a slice must be a constant")
     axis = axis_of(dim, rank_of(x.type))
     size, length = sizes_of(x.type)[axis], builder.result_sizes[axis]
-    first = Size.const(0) if start is None else _bound(builder, start, size, 2)
+    first = Size.const(0) if start is None else _clamped_start(builder, start, size, length, step)
+    rule = constant_bounds(start, end, step)
+    if rule is not None and rule.is_clamped and rule.size([size]) == length:
+        return sliced(builder, x, axis, first, length, step)
     if length == Size.const(0):
         first = Size.const(0)
     builder.require(Size.const(0).le(length), "slice")
@@ -128,7 +133,7 @@ def lower_slice(
     if step == 1:
         builder.require((first + length).le(size), "slice")
     elif end is not None and not (isinstance(end, int) and end >= 2**62):
-        last = _bound(builder, end, size, 3)
+        last = _from_start(builder, end, size, 3)
         if (last - first + step - 1) // step == length:
             builder.require(last.le(size), "slice")
     return sliced(builder, x, axis, first, length, step)

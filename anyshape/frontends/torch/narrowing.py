@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from traceback import FrameSummary
+from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -21,7 +22,9 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from anyshape.frontends.torch.branches import in_model
+from anyshape.frontends.torch.derived import Derived
 from anyshape.frontends.torch.examples import Axis, split_path
+from anyshape.frontends.torch.guards import is_bound_by_one
 from anyshape.frontends.torch.sizes import shape_environment
 
 _SMALL = (sympy.Integer(0), sympy.Integer(1))
@@ -35,6 +38,7 @@ class Traced:
         leaves: the caller's flattened example; the export's own may have other sizes.
         structure: how `(args, kwargs)` flatten to them.
         about_strides: identities of guards that say which strides a view or a copy gets.
+        derived: symbols for sizes that PyTorch cannot state.
     """
 
     def __init__(
@@ -43,7 +47,9 @@ class Traced:
         leaves: Sequence[Any],
         structure: pytree.TreeSpec,
         about_strides: Collection[int] = (),
+        derived: Mapping[sympy.Basic, Derived] = MappingProxyType({}),
     ) -> None:
+        self._derived = derived
         self._about_strides = about_strides
         self._environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
         self._leaves = leaves
@@ -51,9 +57,17 @@ class Traced:
 
     def narrowed(self) -> frozenset[Axis]:
         """Input axes from which a size is derived that PyTorch's own code has fixed at 0 or 1, or tied to a stride."""
-        symbols = {symbol for derived in self._fixed() for symbol in derived.free_symbols}
+        symbols = {symbol for fixed in self._fixed() for symbol in self._origins(fixed)}
         symbols = symbols - self._given_outright() or symbols
         return frozenset(axis for symbol, axis in self._axes.items() if symbol in symbols)
+
+    def _origins(self, expression: sympy.Basic) -> set[sympy.Basic]:
+        """The symbols that an expression is computed from in the end."""
+        found: set[sympy.Basic] = set()
+        for symbol in expression.free_symbols:
+            parts = self._derived[symbol].parts if symbol in self._derived else ()
+            found |= {symbol} if not parts else {each for part in parts for each in self._origins(part)}
+        return found
 
     def narrowings(self) -> int:
         """How many derived sizes are so fixed."""
@@ -64,8 +78,13 @@ class Traced:
         values: dict[Any, Any] = {
             symbol: sympy.Integer(self._leaves[leaf].shape[axis]) for symbol, (leaf, axis) in self._axes.items()
         }
+        for symbol, derived in self._derived.items():
+            value = derived.value(part.xreplace(values) for part in derived.parts)
+            if value is not None:
+                values[symbol] = sympy.Integer(value)
         for guard in self._guards():
-            if _asked_by_model(guard) or isinstance(guard.expr, sympy.Eq):
+            about_one = id(guard) in self._about_strides and is_bound_by_one(guard.expr)
+            if _asked_by_model(guard) or (isinstance(guard.expr, sympy.Eq) and not about_one):
                 try:
                     if guard.expr.xreplace(values) == sympy.false:
                         return False
@@ -89,10 +108,11 @@ class Traced:
                 continue
             derived, bound = expression.args
             if isinstance(expression, sympy.Eq) and id(guard) in self._about_strides:
-                yield expression
+                if not is_bound_by_one(expression):
+                    yield expression
                 continue
             limits = (sympy.Integer(2),) if isinstance(expression, sympy.Lt) else _SMALL
-            if bound in limits and not derived.is_Symbol:
+            if bound in limits and (not derived.is_Symbol or derived in self._derived):
                 yield derived
 
     def _guards(self) -> Sequence[Any]:

@@ -17,7 +17,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo.base import function_type
-from anyshape.dialects.dhlo.graph import set_facts
+from anyshape.dialects.dhlo.graph import set_facts, set_updates
 from anyshape.dialects.locations import Origin, location_of_origins
 from anyshape.frontends.torch.builder import GraphBuilder, Value
 from anyshape.frontends.torch.locations import source_line
@@ -78,12 +78,22 @@ def output_source(value: Value, results: list[SSAValue], block: Block) -> Output
     return FromResult(results.index(value))
 
 
-def module_of(block: Block, results: Sequence[SSAValue], facts: Facts, origins: Mapping[str, Origin]) -> ModuleOp:
-    """`@main` with this body, returning `results`, located where its facts come from; the block ends here."""
+def module_of(
+    block: Block,
+    results: Sequence[SSAValue],
+    facts: Facts,
+    origins: Mapping[str, Origin],
+    updates: Sequence[tuple[int, int]] = (),
+) -> ModuleOp:
+    """`@main` with this body, returning `results`, located where its facts come from; the block ends here.
+
+    `updates` are (result, argument) pairs: such a result is to lie in the argument's memory.
+    """
     block.add_op(ReturnOp(*results))
     type = function_type([argument.type for argument in block.args], [value.type for value in results])
     function = FuncOp("main", type, Region(block))
     set_facts(function, facts)
+    set_updates(function, updates)
     function.location = location_of_origins(origins)
     return ModuleOp([function])
 

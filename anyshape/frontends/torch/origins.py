@@ -9,6 +9,7 @@ import inspect
 import re
 import sysconfig
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from glob import escape, glob
 from pathlib import Path
@@ -138,8 +139,18 @@ def origins_of_axes(
             about = [guard for guard in equalities if symbol in guard.expr.free_symbols]
             if about:
                 fixing = [guard for guard in about if any(side.is_Integer for side in guard.expr.args)]
-                found[f"{name}, axis {axis}"] = origin_of_guard((fixing or about)[0], known)
+                found[f"{name}, axis {axis}"] = _with_cause(origin_of_guard((fixing or about)[0], known))
     return found
+
+
+def _with_cause(origin: Origin) -> Origin:
+    """An op that export replaces by its steps, as many as the example has, says so."""
+    if not origin.asker.startswith(_UNROLLED):
+        return origin
+    return replace(origin, asker=f"{origin.asker}, whose loop PyTorch unrolls at the example's length")
+
+
+_UNROLLED = ("aten.lstm.", "aten.gru.", "aten.rnn_")
 
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -50,11 +51,12 @@ def branch_relations(
 
 
 def _breaking_values(relation: Relation, examples: Sequence[Any], inputs: Sequence[InputSpec]) -> list[dict[str, int]]:
-    """The sizes 0 and 1 of the relation's symbols at which it does not hold, while the others are as in the example."""
+    """The sizes 0 and 1 of the relation's symbols, of all and of each, at which it does not hold while the others are as in the example."""
     usual = example_sizes(examples, inputs)
     found: list[dict[str, int]] = []
-    for value in (1, 0):
-        values = dict.fromkeys(sorted(relation.symbols & usual.keys()), value)
+    symbols = sorted(relation.symbols & usual.keys())
+    for value, chosen in itertools.product((1, 0), dict.fromkeys(((*symbols,), *((symbol,) for symbol in symbols)))):
+        values = dict.fromkeys(chosen, value)
         try:
             if not relation.evaluate({**usual, **values}):
                 found.append(values)
@@ -64,8 +66,8 @@ def _breaking_values(relation: Relation, examples: Sequence[Any], inputs: Sequen
 
 
 def _exclude(relation: Relation, values: Mapping[str, int]) -> Relation:
-    """No more than the sizes that failed where they are those of one symbol, else all where the condition does not hold."""
-    if len(values) != 1:
+    """No more than the size that failed where the condition is about one symbol, else all where it does not hold."""
+    if len(relation.symbols) != 1:
         return relation
     ((symbol, value),) = values.items()
     return Size.symbol(symbol).ne(value)

@@ -13,10 +13,12 @@ from anyshape.dialects.dhlo import (
     ArgMin,
     Divide,
     Exponential,
+    IsInf,
     Log,
     Mean,
     Multiply,
     Reduce,
+    Select,
     Sqrt,
     Subtract,
 )
@@ -154,13 +156,15 @@ def lower_all(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bo
 
 @lowers("aten.logsumexp.default")
 def lower_logsumexp(builder: GraphBuilder, x: SSAValue, dim: Value, keepdim: bool = False) -> SSAValue:
-    """m + ln Σ exp(x − m), m = max x"""
-    axes, sizes = axes_of(dim, rank_of(x.type)), sizes_of(x.type)
-    require_elements(builder, x, axes, "logsumexp")
+    """m + ln Σ exp(x − m), m = max x, or 0 where that is infinite: as PyTorch's, −∞ over nothing and over −∞"""
+    axes, sizes, dtype = axes_of(dim, rank_of(x.type)), sizes_of(x.type), builder.result_dtype
+    x = builder.convert(x, dtype)
     largest = reduced(builder, x, axes, "max")
-    shifted = builder.emit(Subtract, x, back_to(builder, largest, axes, sizes))
+    zero = builder.constant(0, dtype, sizes_of(largest.type))
+    shift = builder.emit(Select, builder.emit(IsInf, largest), zero, largest)
+    shifted = builder.emit(Subtract, x, back_to(builder, shift, axes, sizes))
     total = reduced(builder, builder.emit(Exponential, shifted), axes, "sum")
-    return builder.reshape(builder.emit(Add, largest, builder.emit(Log, total)), builder.result_sizes)
+    return builder.reshape(builder.emit(Add, shift, builder.emit(Log, total)), builder.result_sizes)
 
 
 # -- moments ---------------------------------------------------------------------------------------------------------

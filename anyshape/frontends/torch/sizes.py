@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import sympy
@@ -15,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy import functions as symbolic
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from anyshape.frontends.torch.derived import Derived
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Relation, Size, size_max, size_min
 
@@ -85,7 +87,8 @@ class SizeNames:
         environment: where PyTorch keeps what it knows about symbols; None when there is no symbol at all.
         preferred: names that the caller gave to some symbols.
         equal: symbols that stand for others, beside those that PyTorch itself replaces.
-        constants: derived sizes that guards say are constant.
+        constants: sizes computed from others that guards say are constant.
+        derived: symbols that PyTorch has got for sizes which it cannot state.
     """
 
     def __init__(
@@ -94,7 +97,9 @@ class SizeNames:
         preferred: Mapping[sympy.Symbol, str],
         equal: Mapping[sympy.Symbol, sympy.Symbol],
         constants: Mapping[sympy.Basic, sympy.Integer],
+        derived: Mapping[sympy.Basic, Derived] = MappingProxyType({}),
     ) -> None:
+        self._derived = derived
         self._constants = dict(constants)
         self._equal = dict(equal)
         self._environment = environment
@@ -122,6 +127,11 @@ class SizeNames:
             expression = self._environment.replace(expression)  # pyright: ignore[reportArgumentType]
         return expression.xreplace(self._equal) if self._equal else expression
 
+    def definition(self, symbol: sympy.Basic) -> Size:
+        """What a derived symbol stands for, whatever PyTorch has put in its place since."""
+        derived = self._derived[symbol]
+        return derived.rule.size([self.expression(part) for part in derived.parts])
+
     def relation(self, guard: sympy.Basic) -> Relation | None:
         """A comparison of sizes; None where it has no symbols or is not a comparison of integers."""
         make = next((make for kind, make in _RELATIONS.items() if isinstance(guard, kind)), None)
@@ -137,6 +147,8 @@ class SizeNames:
         return known
 
     def _convert_new(self, expression: sympy.Basic, remainder: Remainder) -> Size:
+        if expression in self._derived:
+            return self.definition(expression)
         if isinstance(expression, sympy.Symbol):
             if not symbol_is_type(expression, SymT.SIZE):
                 raise Unsupported("a size that depends on the data")

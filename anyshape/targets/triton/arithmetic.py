@@ -175,7 +175,12 @@ def _converted(op: Operation, value: ast.expr) -> ast.expr:
     return cast(value, target)
 
 
+def _bits_as(op: Operation, operands: Sequence[ast.expr]) -> ast.expr:
+    return call("tl.cast", *operands, dtype(op.results[0].type), bitcast=number(True))
+
+
 _OTHERS: dict[type[Operation], Callable[[Operation, Sequence[ast.expr]], ast.expr]] = {
+    arith.BitcastOp: _bits_as,
     arith.DivfOp: _division,
     math.SqrtOp: _square_root,
 }

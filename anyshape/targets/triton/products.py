@@ -26,6 +26,8 @@ def emit_product(op: ContractOp, points: Points) -> tuple[tuple[Size, str | None
     """
     if any(not isinstance(buffer_of(each).element_type, Float32Type) for each in (op.lhs, op.rhs)):
         raise CodegenError("products are tiled in f32 only", where=op.name, got=buffer_of(op.lhs).element_type)
+    if op.prologue is not None:
+        raise CodegenError("a product computes its rows itself", where=op.name, expected="rows in memory")
     body = points.body
     m, n, _ = op.extents.data
     tile = body.program()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -16,7 +17,8 @@ from anyshape.codegen.points import emit_kernel
 from anyshape.codegen.tiles.microkernel import emit_tile, tile_name
 from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, SUM_ELEMENTS, tile_shape
 from anyshape.dialects.tile import ContractOp, KernelOp, LoadOp, YieldOp, buffer
-from anyshape.support.machine import Machine
+from anyshape.kernels.cost import RegisterTile, panel_step_time
+from anyshape.support.machine import Machine, Rates
 from anyshape.symbolic import Size
 
 MIB = 1 << 20
@@ -48,6 +50,31 @@ def test_tiles_fit_the_register_file(machine: Machine, element: str) -> None:
         assert PANEL % shape.columns(rows) == 0
         needed = rows * vectors + (vectors if rows > 1 else 0) + 1
         assert needed <= machine.registers or vectors == (2 if shape.is_interleaved else 1)
+
+
+RATES = Rates(fma=117, l1=234, l2=110, l3=80, memory=32, simple=0.14, transcendental=4, region=700)
+
+
+@pytest.mark.parametrize("measured", [None, RATES], ids=["usual", "measured"])
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+@pytest.mark.parametrize("element", SUM_ELEMENTS)
+def test_the_chosen_tile_is_the_fastest_of_those_that_fit(
+    machine: Machine, element: str, measured: Rates | None
+) -> None:
+    """By trying them all: every power of two of vectors, streamed weights."""
+    machine = replace(machine, measured=measured)
+    shape = tile_shape(element, machine)
+    panel, fewest = PANEL // shape.lanes, 2 if shape.is_interleaved else 1
+    for rows in range(1, MAX_ROWS + 1):
+
+        def time(vectors: int, rows: int = rows) -> float:
+            tile = RegisterTile(rows, vectors, panel // vectors)
+            return panel_step_time([tile], shape.step_bytes, machine, rate=machine.rates.memory)
+
+        others = [1 << power for power in range(panel.bit_length()) if 1 << power >= fewest]
+        fitting = [v for v in others if rows * v + (v if rows > 1 else 0) + 1 <= shape.registers]
+        assert shape.vectors(rows) in (fitting or [fewest])
+        assert time(shape.vectors(rows)) == min(map(time, fitting or [fewest]))
 
 
 @cache

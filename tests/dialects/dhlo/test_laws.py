@@ -153,6 +153,15 @@ def test_no_law_fires(example: Example) -> None:
     assert simplify_op(op, Builder(InsertPoint.before(op)), Facts()) is None
 
 
+def test_the_only_row_becomes_a_slice() -> None:
+    """Where all sizes are 1, no axis counts, and each does."""
+    op = check(lambda g: g(
+        Gather, g.input(7, "n"), g(Reshape, g.iota(0, 1), sizes=(1, 1)),
+        offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=2, slice_sizes=(1, N),
+    ), "by_leading_iota")  # fmt: skip
+    assert isinstance(op, BroadcastInDim)
+
+
 def _rows(g: FunctionBuilder, indices: SSAValue) -> SSAValue:
     """x[indices] of x[m, n]."""
     return g(

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from anyshape.dialects.scalars import Scalars
 from anyshape.dialects.tile import (
+    ContractOp,
     DotOp,
     KernelOp,
     LanesOp,
@@ -181,6 +182,57 @@ def prefix_of_unknown_kind() -> KernelOp:
     return parts.close(parts.inner.insert(PrefixOp("mean", value)).result)
 
 
+class Prologue:
+    """out = rows · x, rows[i, k] = x[i, k] computed in a prologue: `row` appends to a row, `inner` to its lanes."""
+
+    def __init__(self, *, prologue: bool = True) -> None:
+        self.kernel = KernelOp("k", ["b"], [buffer(F32, [B, B]), buffer(F32, [B, B])])
+        self.x, self.out = self.kernel.body.block.args
+        top = Builder(InsertPoint.at_end(self.kernel.body.block))
+        self.rows = top.insert(ScratchOp(F32, [B, B])).result
+        self.product = top.insert(ContractOp(self.rows, self.x, self.out, [], (B, B, B), F32, prologue=prologue))
+        after = self.product.epilogue.block
+        Builder(InsertPoint.at_end(after)).insert(YieldOp(after.args[-1]))
+
+    def lanes(self) -> tuple[Builder, SSAValue, SSAValue]:
+        """Inside the lanes of a row: a builder, i and k."""
+        assert self.product.prologue is not None
+        block = self.product.prologue.block
+        lanes = Builder(InsertPoint.at_end(block)).insert(LanesOp(B))
+        return Builder(InsertPoint.at_end(lanes.body.block)), block.args[0], lanes.index
+
+    def close(self, target: SSAValue | None = None, *, swapped: bool = False) -> KernelOp:
+        inner, i, k = self.lanes()
+        value = inner.insert(LoadOp(self.x, [i, k])).result
+        inner.insert(StoreOp(value, self.rows if target is None else target, [k, k] if swapped else [i, k]))
+        inner.insert(YieldOp())
+        return self.kernel
+
+
+def test_a_good_prologue_passes() -> None:
+    verify_kernel(Prologue().close())
+
+
+def rows_without_a_prologue() -> KernelOp:
+    return Prologue(prologue=False).kernel
+
+
+def prologue_that_stores_a_result() -> KernelOp:
+    parts = Prologue()
+    parts.close()
+    return parts.close(parts.out)
+
+
+def prologue_that_stores_one_row() -> KernelOp:
+    return Prologue().close(swapped=True)
+
+
+def prologue_that_stores_twice() -> KernelOp:
+    parts = Prologue()
+    parts.close()
+    return parts.close()
+
+
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
@@ -201,6 +253,10 @@ def prefix_of_unknown_kind() -> KernelOp:
         (prefix_outside_an_axis, "directly inside no"),
         (prefix_in_divided_lanes, "lanes that a launch divides"),
         (prefix_of_unknown_kind, "unknown reduction mean"),
+        (rows_without_a_prologue, "no prologue computes it"),
+        (prologue_that_stores_a_result, "stores to a buffer of the kernel"),
+        (prologue_that_stores_one_row, "argument 0 of tile.contract"),
+        (prologue_that_stores_twice, "exactly one store"),
     ],
 )
 def test_a_broken_kernel_is_refused(broken: Callable[[], KernelOp], message: str) -> None:

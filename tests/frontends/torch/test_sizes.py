@@ -13,6 +13,7 @@ from torch.export import Dim
 
 from anyshape.dialects.dhlo.graph import facts_of, only_function
 from anyshape.frontends.torch import ImportedProgram, import_module
+from anyshape.frontends.torch.importer import capture_module
 from anyshape.support.errors import ExportError, GuardError
 
 
@@ -55,11 +56,42 @@ def test_axes_that_must_agree_share_a_symbol(run: Callable[..., Any]) -> None:
 
 
 def test_examples_of_size_one_are_told_apart(compare: Callable[..., None]) -> None:
-    """y's only axis agrees with x's second one, though both inputs begin with an axis of size 1."""
+    """y's only axis meets x's second one, though both inputs begin with an axis of size 1."""
     module = Function(lambda x, y: x + y)
     program = import_module(module, (torch.randn(1, 1), torch.randn(1)))
-    assert sizes(program) == ["d0 d1", "d1"]
-    compare(program, module, torch.randn(4, 3), torch.randn(3))
+    assert sizes(program) == ["d0 d1", "d2"]
+    for first, second in (((4, 3), (3,)), ((4, 3), (1,)), ((4, 1), (3,)), ((1, 0), (1,))):
+        compare(program, module, torch.randn(first), torch.randn(second))
+
+
+def test_an_axis_that_the_model_names_is_not_broadcast(run: Callable[..., Any], compare: Callable[..., None]) -> None:
+    """The result has the sizes of x, so y is 1 or these, whichever the example was."""
+    module = Function(lambda x, y: (x + y).reshape(x.shape[0], -1))
+    program = import_module(module, (torch.randn(1, 4), torch.randn(1, 4)))
+    compare(program, module, torch.randn(5, 4), torch.randn(1, 4))
+    with pytest.raises(GuardError):
+        run(program, (torch.randn(1, 4), torch.randn(5, 4)), {})
+
+
+def test_equal_products_of_ones_are_equal_sizes(compare: Callable[..., None]) -> None:
+    module = Function(lambda x: x @ x)
+    program = import_module(module, (torch.randn(0, 1, 1),))
+    assert sizes(program) == ["d0 d1 d1"]
+    compare(program, module, torch.randn(2, 3, 3))
+
+
+def test_conditions_of_views_are_short() -> None:
+    """Bounds of the size, not the sizes that the views computed on the way."""
+    cases: tuple[tuple[Callable[[Tensor], Tensor], list[str]], ...] = (
+        (lambda x: torch.stack([x.narrow(0, 0, 1), x.narrow(0, 2, 1)]), ["3 <= d0"]),
+        (lambda x: F.pad(x[1:], (0, 0, 1, 0)) + x, ["1 <= d0"]),
+        (lambda x: x[:2] + torch.ones(2, 4), ["2 <= d0"]),
+        (lambda x: x[-1:] * 2, ["1 <= d0"]),
+        (lambda x: torch.stack([x.narrow(0, i * (x.shape[0] // 3), x.shape[0] // 3) for i in range(3)]), []),
+    )
+    for function, expected in cases:
+        for rows in (3, 6):
+            assert facts(import_module(Function(function), (torch.randn(rows, 4),))) == expected
 
 
 def test_an_axis_of_size_one_that_is_broadcast_is_one_or_the_other_size(compare: Callable[..., None]) -> None:
@@ -111,6 +143,12 @@ def test_a_branch_that_does_not_matter_is_no_fact(compare: Callable[..., None]) 
     assert facts(program) == []
     for length in (0, 1, 2, 7):
         compare(program, module, torch.randn(2, length, 4))
+
+
+def test_an_unrolled_loop_names_itself() -> None:
+    captured = capture_module(nn.GRU(4, 4, batch_first=True), (torch.randn(2, 3, 4),))
+    assert [str(size) for size in captured.inputs[0].sizes] == ["d0", "3", "4"]
+    assert "unrolls at the example's length" in captured.origins["args[0], axis 1"].asker
 
 
 def test_squeeze_keeps_an_axis_that_is_not_one(run: Callable[..., Any]) -> None:

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 
 from anyshape.frontends.torch.dynamo.graph import GraphProgram
 from anyshape.frontends.torch.dynamo.strides import Copied, Permuted, Strided
 from anyshape.frontends.torch.program import FromConstant, FromInput, FromResult, FromSize
-from anyshape.support.errors import IndexOutOfRange
+from anyshape.support.errors import ArgumentError, IndexOutOfRange
 from anyshape.symbolic import bind_symbols
 
 Run = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], list[torch.Tensor]]
@@ -39,6 +42,7 @@ class GraphCall:
         self._positions = tuple(spec.position for spec in inputs if not spec.is_size)
         self._sizes = tuple((index, spec) for index, spec in enumerate(inputs) if spec.is_size)
         self._weights = program.weights
+        self._written = program.written
         self._outputs = outputs = program.outputs
         self._is_single = program.is_single
         self._run = run
@@ -48,10 +52,13 @@ class GraphCall:
     def __call__(self, *args: Any) -> Any:
         __tracebackhide__ = True
         tensors = [args[position] for position in self._positions]
-        for index, spec in self._sizes:
-            tensors.insert(index, _of_length(args[spec.position] if spec.length is None else spec.length))
         try:
+            for index, spec in self._sizes:
+                tensors.insert(index, _of_length(int(args[spec.position]) if spec.length is None else spec.length))
             results = self._run(tensors, [args[position] for position in self._weights])
+            for index in self._written:
+                if not tensors[index].is_inference():  # whose writes PyTorch does not count either
+                    increment_version(tensors[index])
             values = results if self._in_order else list(self._values(tensors, results))
         except IndexOutOfRange as error:
             raise error.with_traceback(None) from None  # the user's program is at fault: our frames say nothing
@@ -82,11 +89,63 @@ class GraphCall:
                     yield results[index]
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the arguments of a call say what a size is: an axis of one, or the number that one is."""
+
+    position: int
+    axis: int | None
+
+    def size_in(self, args: Sequence[Any]) -> int:
+        argument = args[self.position]
+        return int(argument) if self.axis is None else argument.shape[self.axis]
+
+
+class CallWhere:
+    """One function for calls in which sizes are equal, and another, made when it is first needed, for all others.
+
+    Args:
+        equal: places of sizes that must be equal.
+        call: the function where they are.
+        otherwise: makes the other one.
+    """
+
+    def __init__(
+        self,
+        equal: Sequence[tuple[Place, Place]],
+        call: Callable[..., Any],
+        otherwise: Callable[[], Callable[..., Any]],
+    ) -> None:
+        self._equal = tuple(equal)
+        self._call = call
+        self._make = otherwise
+        self._other: Callable[..., Any] | None = None
+        self._lock = Lock()
+
+    def __call__(self, *args: Any) -> Any:
+        __tracebackhide__ = True
+        if all(one.size_in(args) == other.size_in(args) for one, other in self._equal):
+            return self._call(*args)
+        if self._other is None:
+            with self._lock:
+                self._other = self._other or self._make()
+        return self._other(*args)
+
+
 _BYTE = torch.zeros(1, dtype=torch.uint8)
 
 
 def _of_length(size: int) -> torch.Tensor:
-    """A tensor with `size` elements and one byte of memory: the program reads only its length."""
+    """A tensor with `size` elements and one byte of memory: the program reads only its length.
+
+    Raises:
+        ArgumentError: the size, which may be an element of a tensor, is negative.
+    """
+    if size < 0:
+        raise ArgumentError(
+            "elements are replaced at a position that is negative", got=size, expected="0 or more",
+            remedy="count positions from the start, or compile without `strict`",
+        )  # fmt: skip
     return _BYTE.as_strided((size,), (0,))
 
 
@@ -109,4 +168,4 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 
 
-__all__ = ["GraphCall", "overlaps"]
+__all__ = ["CallWhere", "GraphCall", "Place", "overlaps"]

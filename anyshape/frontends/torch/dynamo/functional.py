@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import fx
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._guards import TracingContext
+from torch._prims_common import is_channels_last_contiguous, is_contiguous
 from torch.export.exported_program import (
     _override_composite_implicit_decomp,  # pyright: ignore[reportPrivateUsage]
     _split_decomp_table_to_cia_and_python_decomp,  # pyright: ignore[reportPrivateUsage]
@@ -77,9 +79,30 @@ def compile_functional(
             inputs,
             fw_compiler=differentiated,
             inference_compiler=inference,
-            decompositions=decomposed,  # pyright: ignore[reportArgumentType]
+            decompositions={**decomposed, _ROLL: _roll_like_eager(decomposed[_ROLL])},  # pyright: ignore[reportArgumentType]
             keep_inference_input_mutations=True,
         )
+
+
+_ROLL = torch.ops.aten.roll.default
+
+
+def _roll_like_eager(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """A roll whose result lies in memory as that of PyTorch's kernel, which joins two slices: channels-last where they are.
+
+    PyTorch's own `decomposition` reads by index, and its result is always row-major.
+    """
+
+    def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
+        if not dims or is_contiguous(x) or not is_channels_last_contiguous(x):
+            return decomposition(x, shifts, dims)
+        for shift, axis in zip(shifts, dims, strict=True):
+            size = x.shape[axis]
+            start = (size - shift) % size
+            x = torch.cat((x.narrow(axis, start, size - start), x.narrow(axis, 0, start)), axis)
+        return x
+
+    return roll
 
 
 __all__ = ["FunctionalGraph", "InputsOverlap", "NeedsGradients", "compile_functional"]

@@ -14,19 +14,20 @@ import numpy as np
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import BoolAttr, ModuleOp
+from xdsl.ir import Block, BlockArgument, SSAValue
 
 from anyshape.dialects.dhlo import ConstantStore, Transpose
 from anyshape.dialects.dhlo.constant import ArrayType
 from anyshape.dialects.dtypes import U8, DType
 from anyshape.dialects.locations import Origin
-from anyshape.dialects.sizes import tensor
+from anyshape.dialects.sizes import dtype_of, sizes_of, tensor
 from anyshape.frontends.torch.builder import GraphBuilder
 from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
 from anyshape.frontends.torch.dynamo.inputs import is_weight, is_write, unusable_among
 from anyshape.frontends.torch.dynamo.strides import Copied, Layout, Permuted, layout_of
 from anyshape.frontends.torch.dynamo.views import views_of_inputs
+from anyshape.frontends.torch.dynamo.writes import updates_between
 from anyshape.frontends.torch.guards import assume_all, cancelled_equalities, constant_sizes, guard_relations
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
@@ -47,6 +48,7 @@ class GraphInput:
         sizes: its sizes; a size argument n is an input of n elements that nothing reads.
         is_size: whether it is such.
         length: its length where the fx graph has no argument for it.
+        is_element: whether it is a size argument, and the fx graph's argument a tensor whose only element is the size.
     """
 
     position: int
@@ -55,6 +57,7 @@ class GraphInput:
     sizes: tuple[Size, ...]
     is_size: bool
     length: int | None = None
+    is_element: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class GraphProgram:
         outputs: where each output of the fx graph comes from, and how it lies in memory.
         is_single: whether the fx graph returns its only output as it is, not in a tuple.
         weights: positions of the arguments that are live arrays of the store, in its order.
+        written: indices of the inputs that the program writes.
     """
 
     module: ModuleOp
@@ -75,6 +79,7 @@ class GraphProgram:
     outputs: tuple[tuple[OutputSource, Layout], ...]
     is_single: bool
     weights: tuple[int, ...] = ()
+    written: tuple[int, ...] = ()
 
 
 class GraphLowering(NodeLowering):
@@ -102,14 +107,19 @@ class GraphLowering(NodeLowering):
         self._environment = environment
         self._block = Block()
         self._weights: dict[fx.Node, int] = {}
+        self._specs: list[GraphInput] = []
+        self._elements: dict[SSAValue, Size] = {}
+        self._updated: dict[SSAValue, SSAValue] = {}
 
     def run(self) -> GraphProgram | None:
         """The program; with `stand_ins`, None where a node stays with PyTorch."""
         placeholders = [node for node in self._nodes if node.op == "placeholder"]
-        inputs = tuple(self._inputs(placeholders))
-        facts, origins = self._facts({name for spec in inputs for size in spec.sizes for name in size.symbols})
+        self._specs = list(self._inputs(placeholders))
+        facts, origins = self._facts({name for spec in self._specs for size in spec.sizes for name in size.symbols})
         store = ConstantStore()
-        builder = GraphBuilder(self._block, self._names, facts, store, origins=origins)
+        builder = GraphBuilder(
+            self._block, self._names, facts, store, origins=origins, positions=lambda value: self._element(value, facts)
+        )
         self._bind_weights(builder)
         for node in self._nodes:
             if node.op == "get_attr":
@@ -121,9 +131,14 @@ class GraphLowering(NodeLowering):
         if self.unsupported or self._views:
             return None
         results, outputs = self._outputs(builder, facts)
-        module = module_of(self._block, results, facts, builder.origins)
+        written = [self._block.args.index(argument) for argument in self._updated]  # pyright: ignore[reportArgumentType]
+        module = module_of(
+            self._block, [*self._updated.values(), *results], facts, builder.origins, list(enumerate(written))
+        )
         is_single = isinstance(self._nodes[-1].args[0], fx.Node)
-        return GraphProgram(module, store, inputs, outputs, is_single, tuple(self._weights.values()))
+        return GraphProgram(
+            module, store, tuple(self._specs), outputs, is_single, tuple(self._weights.values()), tuple(written)
+        )
 
     @property
     def left_out(self) -> list[fx.Node]:
@@ -150,10 +165,53 @@ class GraphLowering(NodeLowering):
             self.fail(node, str(node.target), f"its result is {reason}")
             return
         try:
+            if is_write(node):
+                self._write(node)
+                return
             super().lower(builder, node)
         except Exception as error:  # a mistake of one lowering costs no other op
             self.crashes[node] = error
             self.fail(node, str(node.target), f"its lowering failed: {type(error).__name__}: {error}")
+
+    def _write(self, node: fx.Node) -> None:
+        """A write to an input, in its own memory where the program can do that; else PyTorch makes it when the program has run."""
+        target, source = node.args
+        assert isinstance(target, fx.Node) and isinstance(source, fx.Node)
+        argument, value = (self.values.get(each) for each in (target, source))
+        try:
+            if not (isinstance(argument, SSAValue) and isinstance(value, SSAValue)):
+                raise Unsupported("a write of what has no lowering")
+            outside = self._nodes[-1].all_input_nodes
+            if any(self.values.get(other) is argument for other in outside) or not self._is_read_here(target):
+                raise Unsupported("the elements as they were before a write are returned")
+            for update in updates_between(argument, value):
+                update.attributes["in_place"] = BoolAttr.from_bool(True)
+        except Unsupported as error:
+            self.fail(node, str(node.target), str(error))
+            return
+        self._updated[argument] = self.values[node] = value
+
+    def _is_read_here(self, node: fx.Node) -> bool:
+        left = set(self.left_out)
+        return not any(user in left or user.op == "output" for user in node.users)
+
+    def _element(self, value: SSAValue, facts: Facts) -> Size | None:
+        """The only element of a tensor argument as a size, for which there is an argument more."""
+        if value in self._elements:
+            return self._elements[value]
+        if not isinstance(value, BlockArgument) or not dtype_of(value.type).is_integer:
+            return None
+        if any(size != Size.const(1) for size in sizes_of(value.type)):
+            return None
+        number = len(self._elements)
+        self._elements[value] = size = Size.symbol(f"element{number}")
+        facts.declare(f"element{number}", lo=0)
+        if value.index < len(self._specs):  # else a stand-in, and the graph is not compiled as it is
+            position = self._specs[value.index].position
+            spec = GraphInput(position, f"element{number}", U8, (size,), True, is_element=True)
+            self._argument(spec)
+            self._specs.append(spec)
+        return size
 
     def fail(self, node: fx.Node, name: str, reason: str) -> None:
         super().fail(node, name, reason)

@@ -12,9 +12,11 @@ from typing import Any
 import sympy
 import torch
 from torch import fx
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils import _pytree as pytree
+
+from anyshape.frontends.torch.dynamo.writes import writes_apart
 
 PREFIX = "compiled_"
 """Names of the submodules that are compiled begin so."""
@@ -40,11 +42,10 @@ def split(graph_module: fx.GraphModule, left_out: Collection[fx.Node]) -> fx.Gra
     Args:
         left_out: nodes that stay with PyTorch.
     """
-    partitioner = CapabilityBasedPartitioner(
-        graph_module, _Supported(left_out), allows_single_node_partition=True, non_compute_ops=_NON_COMPUTE
-    )
-    partitions = partitioner.propose_partitions()
-    partitioner.remove_bookend_non_compute_ops(partitions)
+    partitioner, partitions = _partitions(graph_module, left_out)
+    apart = writes_apart([list(part.nodes) for part in partitions])
+    if apart:
+        partitioner, partitions = _partitions(graph_module, {*left_out, *apart})
     fused = partitioner.fuse_partitions([part for part in partitions if part.nodes], prefix=PREFIX)
     for node in list(fused.graph.nodes):
         if node.op == "call_module" and str(node.target).startswith(PREFIX):
@@ -52,6 +53,17 @@ def split(graph_module: fx.GraphModule, left_out: Collection[fx.Node]) -> fx.Gra
     fused.graph.lint()
     fused.recompile()
     return fused
+
+
+def _partitions(
+    graph_module: fx.GraphModule, left_out: Collection[fx.Node]
+) -> tuple[CapabilityBasedPartitioner, list[Partition]]:
+    partitioner = CapabilityBasedPartitioner(
+        graph_module, _Supported(left_out), allows_single_node_partition=True, non_compute_ops=_NON_COMPUTE
+    )
+    partitions = partitioner.propose_partitions()
+    partitioner.remove_bookend_non_compute_ops(partitions)
+    return partitioner, partitions
 
 
 _NON_COMPUTE = (

@@ -2,7 +2,7 @@
 
     {"hints": {"d0": 3}, "nodes": [{"name": "x", "op": "placeholder", "value": {"tensor": "float32", "sizes": ["d0", "4"], …}}, …]}
 
-Reading it runs nothing: targets are looked up among the ATen ops and a few functions on sizes.
+Reading it runs nothing: targets are looked up among the ops of ATen, those of our own, and a few functions on sizes.
 """
 
 # PyTorch and sympy are typed in part only.
@@ -49,7 +49,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 """Functions beside ATen ops that nodes may call."""
 
-_NAMESPACES = ("aten", "prims")
+_NAMESPACES = ("aten", "prims", "anyshape")
 _ENUMERATIONS: Mapping[str, type[Any]] = {
     "dtype": torch.dtype,
     "layout": torch.layout,

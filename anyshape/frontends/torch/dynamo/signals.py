@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import fx
 from torch._dynamo.exc import RestartAnalysis, SkipFrame
 from torch._guards import CompileContext
 
@@ -15,4 +18,17 @@ def graph_name() -> str:
     return "graph" if number is None else f"graph {number}"
 
 
-__all__ = ["SIGNALS", "graph_name"]
+def graph_break(graph_module: fx.GraphModule) -> tuple[str, str, str | None] | None:
+    """Why a function goes on in another graph: (what, reason, `file:line`); None where this graph is the end of it."""
+    why: Any = getattr(graph_module, "compile_subgraph_reason", None)
+    if why is None or not why.graph_break:
+        return None
+    lines = [line.strip() for line in str(why.reason).splitlines() if line.strip()]
+    kept = [line for line in lines if not line.startswith(("Hint:", "Developer debug context:", "For more details"))]
+    place = why.user_stack[-1] if why.user_stack else None
+    what = kept[0] if kept else "graph break"
+    reason = " ".join(line.removeprefix("Explanation: ") for line in kept[1:]) or "TorchDynamo cannot trace it"
+    return what, reason, None if place is None else f"{place.filename}:{place.lineno}"
+
+
+__all__ = ["SIGNALS", "graph_break", "graph_name"]

@@ -1,0 +1,196 @@
+"""Register tiles: out[r, j] = init[j] + Σ_k x[r, k]·w[j, k] for up to `max_rows` rows r, a panel of 16 columns j after another.
+
+For each 32 columns of the weights, which are multiplied as integers, exactly,
+
+    sum[r, j] += (w's scale[j] · x's scale[r]) · Σ_k q[r, k]·(u[j, k] − z)  +  minimum[j] · (x's scale[r] · Σ_k q[r, k]),
+
+in f32 and in the order of k, whatever the rows and threads. Where q has two bytes, q = 256·upper + lower, the sum of the upper ones is
+shifted and added to that of the lower ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.mlir import AttributeSpec, ModuleBuilder, Type, Value
+from anyshape.codegen.quantised.shape import BlockShape
+from anyshape.codegen.quantised.weights import TileWeights, WeightReader, as_bytes
+from anyshape.codegen.tiles.product import vector_bitcast
+from anyshape.dialects.packed_blocks import PANEL_ROWS, TILE_COLUMNS, VECTORS
+
+_BYTES_AHEAD = 4096
+"""Bytes of weights between what a tile reads and what it prefetches."""
+_LINE = 64
+
+
+def tile_name(shape: BlockShape, rows: int) -> str:
+    """The symbol of the register tile with that many rows."""
+    return f"as_blocks_{shape.name}_r{rows}"
+
+
+def tile_arguments(b: Builder) -> list[Type]:
+    """(activations, first panel, bytes of a panel, units of a panel, out, elements from row to row, init, its step, columns).
+
+    `init` is what sums start from, one number for each column where its step is 1, or the same 16 for every panel where it is 0.
+    """
+    return [b.ptr, b.ptr, b.i64, b.i64, b.ptr, b.i64, b.ptr, b.i64, b.i64]
+
+
+def emit_tile(module: ModuleBuilder, shape: BlockShape, rows: int) -> None:
+    """Define `tile_name(shape, rows)`. Columns beyond `columns` are neither read from `init` nor written."""
+    b = Builder()
+    attributes: dict[int, list[AttributeSpec]] = {0: ["readonly"], 1: ["readonly"]}
+    with module.function(tile_name(shape, rows), tile_arguments(b), internal=True, attributes=attributes) as f:
+        activations, first, panel_bytes, units, out, out_row, init, init_step, columns = f.args
+        with b.for_(0, columns, PANEL_ROWS) as loop:
+            panel = b.offset(first, b.i8, b.mul(b.div(loop.index, PANEL_ROWS), panel_bytes))
+            for part in range(shape.parts):
+                tile = _Tile(b, shape, rows, part)
+                left = b.sub(columns, b.add(loop.index, part * shape.lanes))
+                # A vector without columns is put at the row's start: some machines take long for a page that is not there even
+                # where every lane is off.
+                own = b.select(b.cmp("sgt", left, 0), b.const(b.i64, part * shape.lanes), 0) if part else 0
+                mask = b.tail_mask(left, shape.lanes)
+                start = b.offset(init, b.f32, b.add(b.mul(loop.index, init_step), own))
+                start = b.load(start, b.f32, width=shape.lanes, mask=mask)
+                to = b.offset(out, b.f32, b.add(loop.index, own))
+                for row, sum_ in enumerate(tile.sums(activations, panel, units, start)):
+                    b.store(sum_, b.offset(to, b.f32, b.mul(out_row, row)), mask=mask)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """The sums of `rows` rows, a vector each."""
+
+    b: Builder
+    shape: BlockShape
+    rows: int
+    part: int
+
+    def sums(self, activations: Value, panel: Value, units: Value, start: Value) -> list[Value]:
+        b, layout = self.b, self.shape.layout
+        reader = WeightReader(b, self.shape, self.part)
+        piece_bytes = self.rows * self.shape.row_bytes
+        with b.for_(0, units, 1, [start] * self.rows) as loop:
+            unit = b.offset(panel, b.i8, b.mul(loop.index, layout.unit_bytes))
+            pieces = b.offset(activations, b.i8, b.mul(loop.index, piece_bytes * layout.tiles_of_unit))
+            numbers = reader.unit(unit)
+            if layout.tiles_of_unit == 1:
+                self._prefetch(unit, layout.unit_bytes)
+                loop.yield_(*self._add_tile(reader, reader.tile(unit, numbers, 0), pieces, loop.args))
+            else:
+                self._prefetch(unit, layout.tiles)
+                with b.for_(0, layout.tiles_of_unit, 1, loop.args) as tiles:
+                    first = b.add(b.mul(tiles.index, layout.tile_bytes), layout.tiles)
+                    self._prefetch(b.offset(unit, b.i8, first), layout.tile_bytes)
+                    weights = reader.tile(unit, numbers, tiles.index)
+                    piece = b.offset(pieces, b.i8, b.mul(tiles.index, piece_bytes))
+                    tiles.yield_(*self._add_tile(reader, weights, piece, tiles.args))
+                loop.yield_(*tiles.results)
+        return loop.results
+
+    def _prefetch(self, place: Value, size: int) -> None:
+        if self.part == 0:
+            for byte in range(0, size, _LINE):
+                self.b.prefetch(place, self.b.i8, _BYTES_AHEAD + byte)
+
+    def _add_tile(self, reader: WeightReader, weights: TileWeights, pieces: Value, sums: list[Value]) -> list[Value]:
+        """The sums after 32 more columns."""
+        b, shape, added = self.b, self.shape, list(sums)
+        for group in range(shape.groups):
+            for row, total in enumerate(self._integer_sums(reader, weights, pieces, group)):
+                scale = self._number(pieces, shape.scale_offset(self.rows, row), b.f32)
+                added[row] = b.fma(b.convert(total, b.f32), b.mul(weights.scales[group], scale), added[row])
+        if weights.minimum is not None:
+            for row in range(self.rows):
+                real = self._number(pieces, shape.sum_offset(self.rows, row), b.f32)
+                added[row] = b.fma(weights.minimum, real, added[row])
+        return added
+
+    def _number(self, pieces: Value, offset: int, type_: Type) -> Value:
+        """One number of the pieces in every lane."""
+        b = self.b
+        return b.broadcast(b.load(b.offset(pieces, b.i8, offset), type_, alignment=1), self.shape.lanes)
+
+    def _integer_sums(self, reader: WeightReader, weights: TileWeights, pieces: Value, group: int) -> list[Value]:
+        """Σ q·(u − z) over the columns of a group, for each row."""
+        b, shape = self.b, self.shape
+        zero = b.splat(0, b.i32, shape.lanes)
+        start = [zero] * self.rows
+        if shape.sums == "integer":
+            places = [shape.sum_offset(self.rows, row, group) for row in range(self.rows)]
+            start = [self._number(pieces, place, b.i32) for place in places]
+        totals = [*[zero] * (self.rows * (shape.planes - 1)), *start]
+        per_group = VECTORS // shape.groups
+        first, last = group * per_group, (group + 1) * per_group
+        if shape.method == "bytes":
+            for vector in range(first, last):
+                totals = self._add_vector(reader.codes(weights.codes, vector), pieces, vector, totals)
+        else:
+            # Sums of additions would be reordered, and need more registers than there are, if the vectors were not in a loop.
+            with b.for_(first, last, 1, totals) as loop:
+                codes = reader.codes(weights.codes, loop.index)
+                loop.yield_(*self._add_vector(codes, pieces, loop.index, loop.args))
+            totals = loop.results
+        if shape.planes == 1:
+            return totals
+        return [
+            b.add(b.shl(upper, 8), lower) for upper, lower in zip(totals[: self.rows], totals[self.rows :], strict=True)
+        ]
+
+    def _add_vector(self, words: Value, pieces: Value, vector: int | Value, totals: list[Value]) -> list[Value]:
+        """The totals, of each plane and row, after the four columns of a vector."""
+        operands = self._operands(words)
+        found: list[Value] = []
+        for number, total in enumerate(totals):
+            plane, row = divmod(number, self.rows)
+            factors = self._factors(pieces, row * self.shape.code_bytes + TILE_COLUMNS * plane, vector)
+            for weight, factor in zip(operands, factors, strict=True):
+                total = self._dot(weight, factor, total)
+            found.append(total)
+        return found
+
+    def _operands(self, words: Value) -> list[Value]:
+        """What the products of four columns take."""
+        b = self.b
+        match self.shape.method:
+            case "bytes":
+                return [as_bytes(b, words)]
+            case "pairs":
+                return [b.and_(self._halves(words), 0xFF), b.shr(self._halves(words), 8)]
+            case "plain":
+                return [b.and_(b.shr(words, 8 * each) if each else words, 0xFF) for each in range(4)]
+
+    def _halves(self, words: Value) -> Value:
+        return vector_bitcast(self.b, words, self.b.i16, 2 * self.shape.lanes)
+
+    def _factors(self, pieces: Value, codes: int, vector: int | Value) -> list[Value]:
+        """The four activations that belong to a vector, in the form of `_operands`, in every lane; a row's begin at byte `codes`."""
+        b, method = self.b, self.shape.method
+        size = 4 if method == "bytes" else 8
+        if isinstance(vector, int):
+            codes += size * vector
+        else:
+            pieces = b.offset(pieces, b.i8, b.mul(vector, size))
+        match method:
+            case "bytes":
+                return [as_bytes(b, self._number(pieces, codes, b.i32))]
+            case "pairs":
+                return [self._halves(self._number(pieces, codes + 4 * each, b.i32)) for each in range(2)]
+            case "plain":
+                return [b.convert(self._number(pieces, codes + 2 * each, b.i16), b.i32) for each in range(4)]
+
+    def _dot(self, weight: Value, factor: Value, total: Value) -> Value:
+        b, bits = self.b, 32 * self.shape.lanes
+        match self.shape.method:
+            case "bytes":
+                return b.intrinsic(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, [total, weight, factor])
+            case "pairs":
+                name = {256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}[bits]
+                return b.add(total, b.intrinsic(name, total.type, [weight, factor]))
+            case "plain":
+                return b.add(total, b.mul(weight, factor))
+
+
+__all__ = ["emit_tile", "tile_arguments", "tile_name"]

@@ -1,0 +1,148 @@
+"""A language model in memory: its program, loaded on the file's weights, and caches that grow as tokens are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from anyshape.dialects.dhlo import Array
+from anyshape.driver.graphs import built_graph, load_graph, of_length
+from anyshape.driver.stored import Summary
+from anyshape.llm import checkpoint, gguf
+from anyshape.llm.checkpoint import Checkpoint
+from anyshape.llm.decoder import DecoderConfig, Logits, build_decoder, cache_sizes
+from anyshape.llm.families import Description, Family, family_of, family_of_type
+from anyshape.llm.families.checkpoints import described
+from anyshape.llm.gguf import GGUFFile
+from anyshape.llm.weights import WeightForms
+from anyshape.runtime import Program, numpy_adaptor
+from anyshape.support.errors import ArgumentError, FileFormatError
+from anyshape.support.options import Options
+from anyshape.support.trace import Trace
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model whose program is loaded.
+
+    Attributes:
+        config: what the model is.
+        program: see `build_decoder`.
+        summary: its kernels, sizes and guards.
+    """
+
+    config: DecoderConfig
+    program: Program
+    summary: Summary
+
+    @classmethod
+    def open(cls, path: Path | str, options: Options | None = None, *, logits: Logits = "last") -> Model:
+        """Load a GGUF file, or a folder that `transformers` saved, and compile its program, or fetch that from the cache.
+
+        Raises:
+            FileFormatError: it is not sound, or not of a known family.
+        """
+        if Path(path).is_dir():
+            return cls.of_checkpoint(checkpoint.open(path), options, logits=logits)
+        return cls.of_file(gguf.open(path), options, logits=logits)
+
+    @classmethod
+    def of_file(cls, file: GGUFFile, options: Options | None = None, *, logits: Logits = "last") -> Model:
+        """The model of an open GGUF file; see `open`."""
+        family = family_of(file.architecture, str(file.path))
+        forms = WeightForms(file.tensors, str(file.path))
+        return cls.of_family(family, Description(file.metadata, forms, family.neighbours), options, logits=logits)
+
+    @classmethod
+    def of_checkpoint(cls, folder: Checkpoint, options: Options | None = None, *, logits: Logits = "last") -> Model:
+        """The model of an open folder; see `open`."""
+        family = family_of_type(folder.architecture, str(folder.path))
+        metadata, tensors = described(folder, family.architecture)
+        return cls.of_family(
+            family, Description(metadata, WeightForms(tensors, str(folder.path))), options, logits=logits
+        )
+
+    @classmethod
+    def of_family(
+        cls, family: Family, description: Description, options: Options | None = None, *, logits: Logits = "last"
+    ) -> Model:
+        """The model that a family makes of a description."""
+        config = family.configure(description)
+        family.declare(config, description)
+        unused = description.weights.unused()
+        if unused:
+            raise FileFormatError(
+                f"the model has tensors that {family.architecture} does not use", where=description.metadata.source,
+                got=", ".join(unused[:_SHOWN]) + (", …" if len(unused) > _SHOWN else ""),
+            )  # fmt: skip
+        return cls.of(config, description.weights, options, logits=logits)
+
+    @classmethod
+    def of(
+        cls, config: DecoderConfig, weights: WeightForms, options: Options | None = None, *, logits: Logits = "last"
+    ) -> Model:
+        """The model with this configuration and these weights."""
+        options = options or Options.from_environment()
+        trace = Trace.from_options(options)
+        text = "\n".join((config.text(), weights.text(), logits))
+        built = built_graph(text, weights.types(), lambda: build_decoder(config, weights, logits), options, trace)
+        with trace.stage("load"):
+            program = load_graph(built, lambda name: weights[name].array(), options)
+        trace.log("compile", trace.times_text)
+        return cls(config, program, built.summary)
+
+    def session(self, batch: int = 1, capacity: int | None = None) -> Session:
+        """A conversation of its own, with room for `capacity` tokens (by default the model's context)."""
+        return Session(self, batch, capacity or self.config.context)
+
+
+class Session:
+    """The state of one sequence, or of several of one length: the caches of the tokens read so far.
+
+    Attributes:
+        tokens: those of the first sequence, as far as they were read.
+        capacity: tokens for which there is room.
+    """
+
+    def __init__(self, model: Model, batch: int, capacity: int) -> None:
+        config = model.config
+        self._model = model
+        self.tokens: list[int] = []
+        self.capacity = capacity
+        shape = cache_sizes(config, batch, capacity)
+        self._caches = [np.zeros(shape, np.float32) for _ in range(2 * len(config.layers))]
+
+    @property
+    def length(self) -> int:
+        """Tokens read."""
+        return len(self.tokens)
+
+    def keep(self, count: int) -> None:
+        """Forget all but the first `count` tokens."""
+        del self.tokens[count:]
+
+    def read(self, tokens: Sequence[int] | Array) -> Array:
+        """Append tokens [s] or [b, s]; returns the logits f32 [b, 1 or s, vocabulary].
+
+        Raises:
+            ArgumentError: there is no room for the tokens, or there are none.
+            IndexOutOfRange: a token is not in the vocabulary.
+        """
+        array = np.atleast_2d(np.asarray(tokens, np.int64))
+        count = array.shape[1]
+        if count == 0 or self.length + count > self.capacity:
+            raise ArgumentError(
+                "there are no tokens" if count == 0 else "the context is full",
+                got=f"{count} tokens after {self.length}", expected=f"1 to {self.capacity - self.length}",
+            )  # fmt: skip
+        (logits,) = numpy_adaptor.run(self._model.program, [array, of_length(self.length), *self._caches])
+        self.tokens += array[0].tolist()
+        return logits
+
+
+__all__ = ["Model", "Session"]

@@ -1,0 +1,117 @@
+"""Text out of a model file: SmolLM2's greedy tokens, how texts end, and a process without PyTorch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import anyshape.llm
+from anyshape.llm.generate import Limits, StopStrings
+from anyshape.llm.language_model import LanguageModel
+from anyshape.support.errors import ArgumentError
+from anyshape.support.options import Options
+from tests.llm.models import smollm2
+
+GREEDY: dict[str, Sequence[int]] = {
+    "The capital of France is": (
+        7042, 30, 198, 198, 504, 2988, 314, 42, 216, 34, 32, 33, 40, 29, 32, 33, 29, 34, 34, 216, 33, 34, 42, 33,
+    ),
+    "Once upon a time": (
+        28, 260, 2240, 282, 23324, 27108, 436, 253, 15114, 39228, 28, 351, 25854, 41658, 284, 14055, 9018, 30, 1249, 347, 260, 929,
+        3514, 411,
+    ),
+    "def fibonacci(n):": (
+        472, 585, 304, 1758, 216, 32, 42, 448, 1003, 216, 33, 472, 1003, 304, 1672, 3987, 46477, 24, 94, 731, 216, 33, 25, 198,
+    ),
+    "<|im_start|>user\nWhat is a compiler?<|im_end|>\n<|im_start|>assistant\n": (
+        49, 25316, 314, 253, 3197, 1763, 338, 18419, 1205, 2909, 618, 3746, 2909, 30, 657, 506, 8009, 253, 904, 29, 4638, 1789, 365,
+        60,
+    ),
+}  # fmt: skip
+"""What `transformers` chose, in f32 on the dequantised weights."""
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return anyshape.llm.load(smollm2(), context=256, options=Options(threads=1, cache=Options.from_environment().cache))
+
+
+@pytest.mark.parametrize("prompt", GREEDY)
+def test_greedy_tokens(model: LanguageModel, prompt: str) -> None:
+    generation = model.generate(prompt, max_tokens=24)
+    pieces = list(generation)
+    assert generation.tokens[-24:] == list(GREEDY[prompt])
+    assert len(pieces) == 24 and "".join(pieces) == model.tokenizer.decode(GREEDY[prompt])
+    assert generation.finish == "length"
+
+
+def test_the_program_is_small(model: LanguageModel) -> None:
+    """Seven kernels run in each of 30 layers, and equal layers have equal kernels."""
+    launches = model.model.summary.launches
+    assert len(launches) <= 18 and sum(launches.values()) <= 30 * 10 + 16
+
+
+def test_ends(model: LanguageModel) -> None:
+    prompt = next(iter(GREEDY))
+    stopped = model.generate(prompt, stop=["answer is", "never"])
+    assert "".join(stopped) == " Paris.\n\nThe " and stopped.finish == "stop"
+    short = LanguageModel(model.model, model.tokenizer, model.template, 12)
+    full = short.generate(prompt)
+    assert len("".join(full)) > 0 and full.finish == "context" and len(full.tokens) == 13
+    shifted = short.generate(prompt, max_tokens=30, shift=True)
+    assert len(list(shifted)) == 30 and shifted.finish == "length"
+    assert list(model.generate(prompt, max_tokens=0)) == [""]
+    with pytest.raises(ArgumentError, match="does not fit"):
+        short.generate("one two three four five six seven eight nine ten eleven twelve thirteen")
+
+
+def test_sampling_with_a_seed_repeats(model: LanguageModel) -> None:
+    texts = ["".join(model.generate("Hi", max_tokens=8, temperature=1.0, seed=seed)) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_conversation_reads_only_what_is_new(model: LanguageModel) -> None:
+    session, limits = model.session(), Limits(max_tokens=12)
+    first = [{"role": "user", "content": "What is the capital of France?"}]
+    answer = "".join(model.answer(first, session, limits))
+    assert "Paris" in answer
+    more = [*first, {"role": "assistant", "content": answer}, {"role": "user", "content": "And of Italy?"}]
+    before = list(session.tokens)
+    generation = model.answer(more, session, limits)
+    assert session.tokens == before
+    assert "".join(generation) == "".join(model.answer(more, model.session(), limits))
+
+
+def test_logits_do_not_depend_on_how_a_text_is_cut(model: LanguageModel) -> None:
+    tokens = model.tokenizer.encode("The quick brown fox jumps over the lazy dog, and then it runs away from it.")
+    whole = model.session().read(tokens)
+    session = model.session()
+    for token in tokens:
+        logits = session.read([token])
+    np.testing.assert_allclose(logits, whole, rtol=0, atol=2e-2)
+
+
+def test_stop_strings_are_held_back_until_they_are_certain() -> None:
+    stops = StopStrings(["<end>", "ab"])
+    assert stops.push("x <e") == ("x ", False)
+    assert stops.push("n") == ("", False)
+    assert stops.push("t a") == ("<ent ", False)
+    assert stops.flush() == "a"
+    assert stops.push("1 ab 2") == ("1 ", True)
+    with pytest.raises(ArgumentError):
+        StopStrings([""])
+
+
+def test_the_command_needs_no_torch() -> None:
+    code = (
+        "import sys; from anyshape.cli.dispatch import load_subcommand; load_subcommand('generate').main("
+        f"[{str(smollm2())!r}, '--prompt', 'The capital of France is', '--max-tokens', '4', '--threads', '1'], "
+        "standalone_mode=False); assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == " Paris.\n\n\n"
