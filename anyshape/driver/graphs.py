@@ -22,7 +22,7 @@ from anyshape.support.trace import Trace
 
 _KIND = "anyshape.nn"
 _LIVE = "live:"
-BATCH_BYTES = 64 << 20
+BATCH_BYTES = 8 << 20
 """Bytes of weights that are repacked at a time: as much of them may be in memory twice."""
 _BYTE = np.zeros(1, np.uint8)
 

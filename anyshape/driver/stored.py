@@ -118,8 +118,7 @@ def _from_entry(entry: Entry, store: ConstantStore) -> BuiltObjects:
         # Its name was made of its contents, and the contents of an entry are those that were written.
         store.put(name, np.frombuffer(entry.blobs[name], BY_NAME[dtype].numpy).reshape(shape))
     constants = tuple(
-        ConstantEntry(weight, None if packed is None else _packed_from(packed))
-        for weight, packed in head["constants"]
+        ConstantEntry(weight, None if packed is None else _packed_from(packed)) for weight, packed in head["constants"]
     )
     summary = Summary(head["launches"], head["symbols"], tuple(head["guards"]))
     objects = {name: bytes(entry.blobs[name]) for name in head["objects"]}

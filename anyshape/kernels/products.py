@@ -200,7 +200,7 @@ def fill_epilogue(points: PlanPoints, block: Block, epilogue: Collapsed, extents
     with points.scope(block):
         points.given[epilogue.block.args[0]] = accumulator
         at = _spread(points, list(indices), extents, sizes_of(result.type))
-        points.append(tile.YieldOp(points.evaluate(result, at)))
+        points.append(tile.YieldOp(points.evaluate(result, points.with_ones(result, at))))
 
 
 def _spread(points: PlanPoints, indices: list[SSAValue], extents: list[Size], sizes: tuple[Size, ...]) -> At:

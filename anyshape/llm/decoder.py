@@ -129,11 +129,11 @@ class _Decoder:
                 x = x * config.embedding_scale
         updated: list[Tensor] = []
         for number, kind in enumerate(config.layers):
+            # Of the last layer, only what logits are computed from: besides keys and values, that is one position.
+            only_last = logits == "last" and number == len(config.layers) - 1
             with g.scope(f"layer {number}"):
-                x = self._layer(x, number, kind, updated)
+                x = self._layer(x, number, kind, updated, only_last)
         with g.scope("logits"):
-            if logits == "last":
-                x = nn.slice_axis(x, 1, self.length - 1, 1)
             x = nn.rms_norm(x, weights.vector(g, "output_norm.weight"), epsilon=config.epsilon)
             result = weights.head(x)
             if config.softcap:
@@ -141,9 +141,11 @@ class _Decoder:
         caches = [cache for pair in self.caches for cache in pair]
         return g.finish(result, updates=list(zip(updated, caches, strict=True)))
 
-    def _layer(self, x: Tensor, number: int, kind: LayerKind, updated: list[Tensor]) -> Tensor:
+    def _layer(self, x: Tensor, number: int, kind: LayerKind, updated: list[Tensor], only_last: bool) -> Tensor:
         with self.g.scope("attention"):
-            attended = self._attention(self._norm(x, number, "attn_norm"), number, kind, updated)
+            attended = self._attention(self._norm(x, number, "attn_norm"), number, kind, updated, only_last)
+            if only_last:
+                x = nn.slice_axis(x, 1, self.length - 1, 1)
             x = x + self._post_norm(attended, number, "post_attention_norm")
         with self.g.scope("feed-forward"):
             gate, up = self._project(self._norm(x, number, "ffn_norm"), number, self.weights.feed_forward(number))
@@ -151,8 +153,10 @@ class _Decoder:
             down = self.weights.product(active * up, f"blk.{number}.ffn_down")
             return x + self._post_norm(down, number, "post_ffw_norm")
 
-    def _attention(self, x: Tensor, number: int, kind: LayerKind, updated: list[Tensor]) -> Tensor:
-        config, (batch, length, _) = self.config, x.sizes
+    def _attention(
+        self, x: Tensor, number: int, kind: LayerKind, updated: list[Tensor], only_last: bool
+    ) -> Tensor:  # fmt: skip
+        config, batch = self.config, self.batch
         query, key, value = self._heads(x, number)
         if config.head_norms:
             query, key = (
@@ -169,6 +173,9 @@ class _Decoder:
         )
         updated += keys, values
         until = self.past + self.length
+        if only_last:
+            query = nn.slice_axis(query, 2, self.length - 1, 1)
+        length = query.sizes[2]
         query = query.reshape(batch, config.heads, length, config.head)
         seen = [
             nn.slice_axis(cache, 2, 0, until).reshape(batch, config.kv_heads, until, config.head)

@@ -116,6 +116,8 @@ class Session:
         self.capacity = capacity
         shape = cache_sizes(config, batch, capacity)
         self._caches = [np.zeros(shape, np.float32) for _ in range(2 * len(config.layers))]
+        self._cache_views = [numpy_adaptor.view_of(cache) for cache in self._caches]
+        self._past_view = numpy_adaptor.view_of(of_length(1))
 
     @property
     def length(self) -> int:
@@ -133,14 +135,16 @@ class Session:
             ArgumentError: there is no room for the tokens, or there are none.
             IndexOutOfRange: a token is not in the vocabulary.
         """
-        array = np.atleast_2d(np.asarray(tokens, np.int64))
+        array = np.array(tokens, np.int64, ndmin=2)
         count = array.shape[1]
         if count == 0 or self.length + count > self.capacity:
             raise ArgumentError(
                 "there are no tokens" if count == 0 else "the context is full",
                 got=f"{count} tokens after {self.length}", expected=f"1 to {self.capacity - self.length}",
             )  # fmt: skip
-        (logits,) = numpy_adaptor.run(self._model.program, [array, of_length(self.length), *self._caches])
+        byte, _, strides, code = self._past_view
+        inputs = [numpy_adaptor.view_of(array), (byte, (self.length,), strides, code), *self._cache_views]
+        (logits,) = numpy_adaptor.run_views(self._model.program, inputs)
         self.tokens += array[0].tolist()
         return logits
 

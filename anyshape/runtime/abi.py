@@ -97,6 +97,11 @@ class TensorReaderLayout(ctypes.Structure):
     _fields_ = [
         ("handle_offset", ctypes.c_int64),
         ("version_offset", ctypes.c_int64),
+        ("first", ctypes.c_int64),
+        ("last", ctypes.c_int64),
+        ("memory_offset", ctypes.c_int64),
+        ("counter_offset", ctypes.c_int64),
+        ("inline_rank", ctypes.c_int64),
         ("data", ctypes.c_void_p),
         ("rank", ctypes.c_void_p),
         ("sizes", ctypes.c_void_p),
@@ -115,7 +120,8 @@ class WatchedLayout(ctypes.Structure):
         ("layout", ctypes.c_uint64),
         ("version", ctypes.c_int64),
         ("bytes", ctypes.c_int64),
-        ("sums", ctypes.c_uint64 * WATCH_ROUNDS),
+        ("words", ctypes.c_uint64),
+        ("memory", ctypes.c_void_p),
     ]
 
 

@@ -69,8 +69,8 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "ral_run": (_INT32, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
     "ral_map_constants": (_INT32, (_ADDRESS, _TEXT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
     "ral_unmap_constants": (None, (_ADDRESS, ctypes.c_size_t)),
-    "ral_watch_note": (_INT32, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS, _ADDRESS)),
-    "ral_watch_check": (_INT64, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS, _INT32)),
+    "ral_watch_note": (_INT32, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS, _ADDRESS, _ADDRESS)),
+    "ral_watch_check": (_INT64, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS, _ADDRESS, _INT32)),
 }
 """Every function of `ral.h`: result and arguments."""
 
@@ -165,16 +165,29 @@ class _Inputs:
 
     def __init__(self, ranks: Sequence[int]) -> None:
         self._layout = Struct("=" + TENSOR_FORMAT * len(ranks) + "q" * (2 * sum(ranks)))
+        self._head = Struct("=" + TENSOR_FORMAT)
         self._memory = ctypes.create_string_buffer(self._layout.size + 1)
         self.address = ctypes.addressof(self._memory)
         self.ranks = tuple(ranks)
         self._vectors: list[tuple[int, int]] = []
-        position = self.address + Struct("=" + TENSOR_FORMAT).size * len(ranks)
+        position = self.address + self._head.size * len(ranks)
         for rank in ranks:
             self._vectors.append((position, position + 8 * rank))
             position += 16 * rank
+        self._filled: tuple[TensorView, ...] = ()
 
     def fill(self, tensors: Sequence[TensorView]) -> None:
+        """Write the tensors. Of a caller who keeps its views from call to call, and so the last of them, only the new ones are written."""
+        before, self._filled = self._filled, ()
+        if before and tensors[-1] is before[-1]:
+            for index, (old, new) in enumerate(zip(before, tensors, strict=True)):
+                if new is not old:
+                    self._put(index, new)
+        else:
+            self._put_all(tensors)
+        self._filled = tuple(tensors)
+
+    def _put_all(self, tensors: Sequence[TensorView]) -> None:
         heads: list[int] = []
         vectors: list[int] = []
         for (data, sizes, strides, dtype), (sizes_address, strides_address) in zip(tensors, self._vectors, strict=True):
@@ -182,6 +195,13 @@ class _Inputs:
             vectors += sizes
             vectors += strides
         self._layout.pack_into(self._memory, 0, *heads, *vectors)
+
+    def _put(self, index: int, tensor: TensorView) -> None:
+        data, sizes, strides, dtype = tensor
+        addresses = self._vectors[index]
+        self._head.pack_into(self._memory, self._head.size * index, data, *addresses, len(sizes), dtype)
+        vector = _vector(2 * len(sizes))
+        vector.pack_into(self._memory, addresses[0] - self.address, *sizes, *strides)
 
 
 class _Outputs:

@@ -53,7 +53,15 @@ def run(program: Program, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         if not flags.aligned or (not flags.forc and any(stride % item for stride in array.strides)):
             array = array.copy(order="C")
         held.append(array)
-        views.append((array.__array_interface__["data"][0], array.shape, [s // item for s in array.strides], code))
+        views.append(_view(array, code))
+    return run_views(program, views)
+
+
+def run_views(program: Program, views: Sequence[TensorView]) -> list[NDArray[Any]]:
+    """The outputs of the program for inputs that are views, whose memory the caller keeps; otherwise as `run`.
+
+    A caller with the same inputs each time, such as caches of keys and values, makes their views once.
+    """
     outputs: dict[int, NDArray[Any]] = {}
 
     def allocate(index: int, dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
@@ -63,6 +71,16 @@ def run(program: Program, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
 
     program.run(views, allocate)
     return [outputs[index] for index in range(len(program.outputs))]
+
+
+def view_of(array: NDArray[Any]) -> TensorView:
+    """An array of a dtype that programs take, with aligned elements, as an input of `run_views`."""
+    return _view(array, _CODES[array.dtype])
+
+
+def _view(array: NDArray[Any], code: int) -> TensorView:
+    item = array.itemsize
+    return array.__array_interface__["data"][0], array.shape, [stride // item for stride in array.strides], code
 
 
 def _empty_strided(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

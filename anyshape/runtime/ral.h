@@ -180,9 +180,15 @@ RAL_API void ral_unmap_constants(void *mapping, size_t mapped);
 /* How PyTorch's Python objects are read as tensors: functions that take the address `handle_offset` bytes into an object. Five
  * have the signatures of aoti_torch_get_data_ptr, _dim, _sizes, _strides and _dtype of its C interface and return 0.
  * `version` is torch::autograd::impl::version_counter: it returns the address of a pointer to an object with a 32-bit counter of
- * writes at `version_offset`, NULL for a tensor that has none. */
+ * writes at `version_offset`, NULL for a tensor that has none.
+ *
+ * The handle is a pointer to the tensor's own object. A tensor of at most `inline_rank` axes whose 8-byte words from offset
+ * `first` to before `last` are as they were has the storage, layout and counter that it had: the pointer to the storage is the
+ * first of them, and at `memory_offset` of that is the address of its memory; at `counter_offset` is the pointer to the
+ * counter. Where none of that is known, `first` equals `last`. */
 typedef struct {
     int64_t handle_offset, version_offset;
+    int64_t first, last, memory_offset, counter_offset, inline_rank;
     int32_t (*data)(void *handle, void **data);
     int32_t (*rank)(void *handle, int64_t *rank);
     int32_t (*sizes)(void *handle, int64_t **sizes);
@@ -193,25 +199,27 @@ typedef struct {
 
 enum { RAL_WATCH_ROUNDS = 32 };
 
-/* A tensor as it was when it was noted. `sums` are checksums of a few cache lines, other lines in each round. */
+/* A tensor as it was when it was noted. */
 typedef struct {
     const void *type;                /* of the Python object */
     const char *data;                /* the first byte */
     uint64_t layout;                 /* hash of dtype, sizes and strides */
     int64_t version;                 /* -1 where it has none */
     int64_t bytes;                   /* what is sampled; 0 where contents are not watched */
-    uint64_t sums[RAL_WATCH_ROUNDS];
+    uint64_t words;                  /* hash of the words of its object; 0 where they do not tell all */
+    const void *memory;              /* of its storage */
 } ral_watched;
 
-/* Notes `count` tensors in CPU memory; the objects must be tensors. items[i] are the bytes of an element of tensor i, 0 where its contents are not to be
- * watched. Call this and ral_watch_check with the interpreter's lock held. -1 where an object cannot be read. */
+/* Notes `count` tensors in CPU memory; the objects must be tensors. items[i] are the bytes of an element of tensor i, 0 where its
+ * contents are not to be watched. `sums` has `count` checksums of a few cache lines for each of RAL_WATCH_ROUNDS rounds, other lines
+ * in each. Call this and ral_watch_check with the interpreter's lock held. -1 where an object cannot be read. */
 RAL_API int32_t ral_watch_note(const ral_tensor_reader *reader, void *const *objects, int64_t count,
-                               const uint8_t *items, ral_watched *watched);
+                               const uint8_t *items, ral_watched *watched, uint64_t *sums);
 
 /* 0 where every tensor lies where it was noted, in the same layout, and has, where contents are watched, the version that it had
  * and the checksum of this round (0 to RAL_WATCH_ROUNDS - 1); else 1 + the first tensor that does not, or -1 as above. A tensor that moved is not read. */
 RAL_API int64_t ral_watch_check(const ral_tensor_reader *reader, void *const *objects, int64_t count,
-                                const ral_watched *watched, int32_t round);
+                                const ral_watched *watched, const uint64_t *sums, int32_t round);
 
 #ifdef __cplusplus
 }

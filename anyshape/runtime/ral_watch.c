@@ -4,23 +4,39 @@
 #include <string.h>
 
 enum {
-    LINE = 64,       /* bytes of a sample, a cache line */
-    LINES = 2,       /* samples of a tensor in one round */
-    AHEAD = 8        /* tensors whose lines are asked for before they are needed */
+    LINE = 64,        /* bytes of a cache line */
+    SAMPLE = 2 * LINE /* bytes of a sample: in one page more often than not, and reaching another page is what costs */
 };
+
+/* A tensor's lines are asked for before they are needed, each at the latest when the lines that say where it is have come:
+ * these are the numbers of tensors in between. */
+enum { AHEAD_OBJECT = 48, AHEAD_TENSOR = 32, AHEAD_STORAGE = 16 };
+
+#if defined(__GNUC__)
+#define ASK_FOR(address) __builtin_prefetch(address)
+#else
+#define ASK_FOR(address) ((void)(address))
+#endif
 
 static uint64_t mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
     return hash ^ hash >> 32;
 }
 
-/* Where a tensor lies and how: its first byte, a hash of dtype, sizes and strides, the elements from its first to its
+/* Where a tensor lies and how: its first byte, a hash of dtype, sizes and strides, its axes, the elements from its first to its
  * last, how often it was written. */
 typedef struct {
     const char *data;
     uint64_t layout;
-    int64_t span, version;
+    int64_t rank, span, version;
 } ral_place;
+
+static int64_t version_of(const ral_tensor_reader *reader, const char *counter) {
+    uint32_t version;
+    if (counter == NULL) return -1;
+    memcpy(&version, counter + reader->version_offset, sizeof version);
+    return (int64_t)version;
+}
 
 /* False where the framework cannot say. */
 static int place_of(const ral_tensor_reader *reader, void *object, ral_place *place) {
@@ -40,49 +56,33 @@ static int place_of(const ral_tensor_reader *reader, void *object, ral_place *pl
     }
     if (data == NULL && !empty) return 0;
     const char *counter = *(const char *const *)reader->version(handle);
-    uint32_t version = 0;
-    if (counter != NULL) memcpy(&version, counter + reader->version_offset, sizeof version);
-    *place = (ral_place){data, layout, empty ? 0 : span, counter == NULL ? -1 : (int64_t)version};
+    *place = (ral_place){data, layout, rank, empty ? 0 : span, version_of(reader, counter)};
     return 1;
 }
 
-/* First byte of sample `line` of a round: LINES * RAL_WATCH_ROUNDS samples lie evenly over a tensor, and those of one
- * round far apart. */
-static const char *sample_at(const char *data, int64_t bytes, int32_t round, int32_t line) {
-    const int64_t part = line * RAL_WATCH_ROUNDS + round;
-    const int64_t step = bytes / (LINES * RAL_WATCH_ROUNDS), rest = bytes % (LINES * RAL_WATCH_ROUNDS);
-    const int64_t at = part * step + part * rest / (LINES * RAL_WATCH_ROUNDS);
-    return data + (at > bytes - LINE ? bytes - LINE : at);
+/* First byte of the sample of a round: RAL_WATCH_ROUNDS samples lie evenly over a tensor. */
+static const char *sample_at(const char *data, int64_t bytes, int32_t round) {
+    const int64_t step = bytes / RAL_WATCH_ROUNDS, rest = bytes % RAL_WATCH_ROUNDS;
+    const int64_t at = round * step + round * rest / RAL_WATCH_ROUNDS;
+    return data + (at > bytes - SAMPLE ? bytes - SAMPLE : at);
 }
 
-/* Sum of a line's words times odd numbers, so that no single changed word leaves it as it was. The products do not wait
+/* Sum of a sample's words times odd numbers, so that no single changed word leaves it as it was. The products do not wait
  * for each other. */
-static uint64_t line_sum(const char *line) {
-    uint64_t words[LINE / 8], sum = 0;
-    memcpy(words, line, LINE);
-    for (int32_t i = 0; i < LINE / 8; i++) sum += words[i] * (UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)(2 * i + 1));
+static uint64_t sum_of(const char *sample) {
+    uint64_t word, sum = 0;
+    for (int32_t i = 0; i < SAMPLE / 8; i++) {
+        memcpy(&word, sample + 8 * i, sizeof word);
+        sum += word * (UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)(2 * i + 1));
+    }
     return sum;
 }
 
 static uint64_t sample(const char *data, int64_t bytes, int32_t round) {
-    if (bytes < LINE) {
-        char line[LINE] = {0};
-        memcpy(line, data, (size_t)bytes);
-        return line_sum(line);
-    }
-    uint64_t sum = 0;
-    for (int32_t line = 0; line < LINES; line++)
-        sum += line_sum(sample_at(data, bytes, round, line)) * (uint64_t)(2 * line + 1);
-    return sum;
-}
-
-static void ask_for(const ral_watched *watched, int32_t round) {
-#if defined(__GNUC__)
-    for (int32_t line = 0; watched->bytes >= LINE && line < LINES; line++)
-        __builtin_prefetch(sample_at(watched->data, watched->bytes, round, line));
-#else
-    (void)watched, (void)round;
-#endif
+    if (bytes >= SAMPLE) return sum_of(sample_at(data, bytes, round));
+    char padded[SAMPLE] = {0};
+    memcpy(padded, data, (size_t)bytes);
+    return sum_of(padded);
 }
 
 /* The type of a Python object, the last word before what is its own. */
@@ -90,33 +90,99 @@ static const void *type_of(const ral_tensor_reader *reader, const void *object) 
     return *(const void *const *)((const char *)object + reader->handle_offset - sizeof(void *));
 }
 
+/* The tensor's own object. */
+static const char *tensor_of(const ral_tensor_reader *reader, const void *object) {
+    return *(const char *const *)((const char *)object + reader->handle_offset);
+}
+
+static const char *pointer_at(const char *object, int64_t offset) {
+    return *(const char *const *)(object + offset);
+}
+
+/* Hash of the words that tell where and how a tensor lies, never 0; four chains that do not wait for each other. */
+static uint64_t words_of(const ral_tensor_reader *reader, const char *tensor) {
+    enum { CHAINS = 4 };
+    const char *at = tensor + reader->first, *end = tensor + reader->last;
+    uint64_t hash[CHAINS] = {1, 2, 3, 4}, words[CHAINS];
+    for (; end - at >= (int64_t)sizeof words; at += sizeof words) {
+        memcpy(words, at, sizeof words);
+        for (int32_t chain = 0; chain < CHAINS; chain++)
+            hash[chain] = (hash[chain] ^ words[chain]) * UINT64_C(0x9E3779B97F4A7C15);
+    }
+    for (; at < end; at += sizeof words[0]) {
+        memcpy(words, at, sizeof words[0]);
+        hash[0] = (hash[0] ^ words[0]) * UINT64_C(0x9E3779B97F4A7C15);
+    }
+    return mix(mix(mix(hash[0], hash[1]), hash[2]), hash[3]) | 1;
+}
+
 int32_t ral_watch_note(const ral_tensor_reader *reader, void *const *objects, int64_t count, const uint8_t *items,
-                       ral_watched *watched) {
+                       ral_watched *watched, uint64_t *sums) {
     for (int64_t i = 0; i < count; i++) {
         ral_place place;
         if (!place_of(reader, objects[i], &place)) return -1;
-        watched[i] = (ral_watched){type_of(reader, objects[i]), place.data, place.layout, place.version, 0, {0}};
-        if (items[i] == 0 || place.span <= 0) continue;
-        watched[i].bytes = place.span * items[i];
+        watched[i] = (ral_watched){type_of(reader, objects[i]), place.data, place.layout, place.version, 0, 0, NULL};
+        if (reader->first < reader->last && place.rank <= reader->inline_rank) {
+            const char *tensor = tensor_of(reader, objects[i]);
+            watched[i].words = words_of(reader, tensor);
+            watched[i].memory = pointer_at(pointer_at(tensor, reader->first), reader->memory_offset);
+        }
+        if (items[i] != 0 && place.span > 0) watched[i].bytes = place.span * items[i];
         for (int32_t round = 0; round < RAL_WATCH_ROUNDS; round++)
-            watched[i].sums[round] = sample(place.data, watched[i].bytes, round);
+            sums[round * count + i] = watched[i].bytes == 0 ? 0 : sample(place.data, watched[i].bytes, round);
     }
     return 0;
 }
 
+/* Asks for the lines of tensors to come; what is read of them was asked for before. */
+static void look_ahead(const ral_tensor_reader *reader, void *const *objects, int64_t count, const ral_watched *watched,
+                       int32_t round, int64_t i) {
+    if (i + AHEAD_OBJECT < count) {
+        ASK_FOR(objects[i + AHEAD_OBJECT]);
+        ASK_FOR(&watched[i + AHEAD_OBJECT]);
+    }
+    int64_t next = i + AHEAD_TENSOR;
+    if (next >= 0 && next < count && type_of(reader, objects[next]) == watched[next].type) {
+        const char *tensor = tensor_of(reader, objects[next]);
+        for (int64_t at = reader->first; at < reader->last; at += LINE) ASK_FOR(tensor + at);
+        ASK_FOR(tensor + reader->last - 1);
+        if (watched[next].bytes >= SAMPLE) {
+            const char *begin = sample_at(watched[next].data, watched[next].bytes, round);
+            ASK_FOR(begin);
+            ASK_FOR(begin + LINE);
+        }
+    }
+    next = i + AHEAD_STORAGE;
+    if (next >= 0 && next < count && watched[next].words != 0 && type_of(reader, objects[next]) == watched[next].type) {
+        const char *tensor = tensor_of(reader, objects[next]);
+        ASK_FOR(pointer_at(tensor, reader->first) + reader->memory_offset);
+        if (watched[next].bytes != 0) ASK_FOR(pointer_at(tensor, reader->counter_offset) + reader->version_offset);
+    }
+}
+
 int64_t ral_watch_check(const ral_tensor_reader *reader, void *const *objects, int64_t count, const ral_watched *watched,
-                        int32_t round) {
-    for (int64_t i = 0; i < count && i < AHEAD; i++) ask_for(&watched[i], round);
+                        const uint64_t *sums, int32_t round) {
+    for (int64_t i = -AHEAD_OBJECT; i < 0; i++) look_ahead(reader, objects, count, watched, round, i);
     for (int64_t i = 0; i < count; i++) {
-        if (i + AHEAD < count) ask_for(&watched[i + AHEAD], round);
-        ral_place place;
-        if (type_of(reader, objects[i]) != watched[i].type) return i + 1; /* perhaps no tensor at all */
-        if (!place_of(reader, objects[i], &place)) return -1;
-        /* Only a tensor that is where it was may be read: the memory of one that moved may be gone. */
-        if (place.data != watched[i].data || place.layout != watched[i].layout) return i + 1;
-        if (watched[i].bytes == 0) continue;
-        if (place.version != watched[i].version) return i + 1;
-        if (sample(place.data, watched[i].bytes, round) != watched[i].sums[round]) return i + 1;
+        look_ahead(reader, objects, count, watched, round, i);
+        const ral_watched *noted = &watched[i];
+        if (type_of(reader, objects[i]) != noted->type) return i + 1; /* perhaps no tensor at all */
+        const char *tensor = tensor_of(reader, objects[i]);
+        int64_t version;
+        if (noted->words != 0 && words_of(reader, tensor) == noted->words &&
+            pointer_at(pointer_at(tensor, reader->first), reader->memory_offset) == noted->memory) {
+            if (noted->bytes == 0) continue;
+            version = version_of(reader, pointer_at(tensor, reader->counter_offset));
+        } else {
+            ral_place place;
+            if (!place_of(reader, objects[i], &place)) return -1;
+            /* Only a tensor that is where it was may be read: the memory of one that moved may be gone. */
+            if (place.data != noted->data || place.layout != noted->layout) return i + 1;
+            if (noted->bytes == 0) continue;
+            version = place.version;
+        }
+        if (version != noted->version) return i + 1;
+        if (sample(noted->data, noted->bytes, round) != sums[round * count + i]) return i + 1;
     }
     return 0;
 }

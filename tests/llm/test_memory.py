@@ -13,7 +13,6 @@ from bench.random_llama import Sizes, write
 MEASURED = """\
 import sys
 from pathlib import Path
-from anyshape.driver import graphs
 from anyshape.llm.language_model import load
 from anyshape.support.options import Options
 
@@ -21,7 +20,6 @@ def kilobytes(name):
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(lines[name].split()[0])
 
-graphs.BATCH_BYTES = 4 << 20  # as the file is small
 options = Options(threads=1, cache=Path(sys.argv[2]))
 load(sys.argv[3], context=64, options=options).generate("a", max_tokens=1).__next__()
 before = kilobytes("RssAnon")

@@ -4,8 +4,8 @@ For each 32 columns of the weights, which are multiplied as integers, exactly,
 
     sum[r, j] += (w's scale[j] · x's scale[r]) · Σ_k q[r, k]·(u[j, k] − z)  +  minimum[j] · (x's scale[r] · Σ_k q[r, k]),
 
-in f32 and in the order of k, whatever the rows and threads. Where q has two bytes, q = 256·upper + lower, the sum of the upper ones is
-shifted and added to that of the lower ones.
+in f32 and in the order of k, whatever the rows and threads. Pieces that share a scale of x are summed before they are multiplied by it.
+Where q has two bytes, q = 256·upper + lower, the sum of the upper ones is shifted and added to that of the lower ones.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class _Tile:
         b, layout = self.b, self.shape.layout
         reader = WeightReader(b, self.shape, self.part)
         piece_bytes = self.rows * self.shape.row_bytes
+        if self.shape.scale_pieces > 1:
+            return self._grouped_sums(reader, (activations, panel, units), start)
         with b.for_(0, units, 1, [start] * self.rows) as loop:
             unit = b.offset(panel, b.i8, b.mul(loop.index, layout.unit_bytes))
             pieces = b.offset(activations, b.i8, b.mul(loop.index, piece_bytes * layout.tiles_of_unit))
@@ -90,6 +92,27 @@ class _Tile:
                 loop.yield_(*tiles.results)
         return loop.results
 
+    def _grouped_sums(
+        self, reader: WeightReader, operands: tuple[Value, Value, Value], start: Value
+    ) -> list[Value]:  # fmt: skip
+        """The sums where `scale_pieces` pieces share a scale, each a unit of weights."""
+        b, shape = self.b, self.shape
+        activations, panel, units = operands
+        piece_bytes = self.rows * shape.row_bytes
+        zero = b.splat(0, b.f32, shape.lanes)
+        with b.for_(0, units, shape.scale_pieces, [start] * self.rows) as loop:
+            count = b.minimum(b.sub(units, loop.index), shape.scale_pieces)
+            first = b.offset(activations, b.i8, b.mul(loop.index, piece_bytes))
+            with b.for_(0, count, 1, [zero] * self.rows) as each:
+                unit = b.offset(panel, b.i8, b.mul(b.add(loop.index, each.index), shape.layout.unit_bytes))
+                self._prefetch(unit, shape.layout.unit_bytes)
+                pieces = b.offset(first, b.i8, b.mul(each.index, piece_bytes))
+                each.yield_(*self._add_tile(reader, reader.tile(unit, reader.unit(unit), 0), pieces, each.args))
+            scales = [self._number(first, shape.scale_offset(self.rows, row), b.f32) for row in range(self.rows)]
+            sums = zip(each.results, scales, loop.args, strict=True)
+            loop.yield_(*(b.fma(sum_, scale, before) for sum_, scale, before in sums))
+        return loop.results
+
     def _prefetch(self, place: Value, size: int) -> None:
         if self.part == 0:
             for byte in range(0, size, _LINE):
@@ -100,8 +123,10 @@ class _Tile:
         b, shape, added = self.b, self.shape, list(sums)
         for group in range(shape.groups):
             for row, total in enumerate(self._integer_sums(reader, weights, pieces, group)):
-                scale = self._number(pieces, shape.scale_offset(self.rows, row), b.f32)
-                added[row] = b.fma(b.convert(total, b.f32), b.mul(weights.scales[group], scale), added[row])
+                scale = weights.scales[group]
+                if shape.scale_pieces == 1:
+                    scale = b.mul(scale, self._number(pieces, shape.scale_offset(self.rows, row), b.f32))
+                added[row] = b.fma(b.convert(total, b.f32), scale, added[row])
         if weights.minimum is not None:
             for row in range(self.rows):
                 real = self._number(pieces, shape.sum_offset(self.rows, row), b.f32)

@@ -1,13 +1,15 @@
 """What a product with block-quantised weights looks like on one machine: its method, and how rounded activations lie in scratch.
 
-A row of the left-hand side is rounded in pieces of 32 elements, one scale each. Up to `max_rows` rows make a register tile, and the
-pieces of a tile's rows lie together, in the order in which the tile reads them:
+A row of the left-hand side is rounded in pieces of 32 elements, with one scale for each or for some neighbours. Up to `max_rows` rows
+make a register tile, and the pieces of a tile's rows lie together, in the order in which the tile reads them:
 
 | part | bytes | what |
 |---|---|---|
 | codes | `code_bytes` of each row | 32 integers, in the method's order |
 | scales | 4 of each row | f32: what one step of the integers is worth |
 | sums | 4 of each row and group | see `BlockShape.sums` |
+
+Where neighbours share a scale, each piece of them holds it.
 
 | method | needs | integers of an activation | a step of a tile |
 |---|---|---|---|
@@ -78,6 +80,14 @@ class BlockShape:
         return 2 if self.method == "bytes" and self.activations == "int16" else 1
 
     @property
+    def scale_pieces(self) -> int:
+        """Neighbouring pieces of a row that share a scale, so that a tile multiplies their sum by it and not each.
+
+        Two bytes are exact enough for it: the error is at most that of the largest of 128 elements, 2^-15 of it.
+        """
+        return 4 if self.planes == 2 and self.layout.tiles_of_unit == 1 else 1
+
+    @property
     def code_bytes(self) -> int:
         """Bytes of the integers of 32 activations."""
         return TILE_COLUMNS * (self.planes if self.method == "bytes" else 2)
@@ -89,8 +99,8 @@ class BlockShape:
 
     @property
     def sums(self) -> Sums:
-        """What is kept of the sum Σ of a row's 32 integers: for a zero point −z·Σ of each group, an integer; for minima Σ times the
-        scale, in f32."""
+        """What is kept of the sum Σ of a row's 32 integers: for a zero point −z·Σ of each group, an integer; for minima Σ in f32, times
+        the scale where pieces have scales of their own."""
         if self.layout.has_minimum:
             return "real"
         return "integer" if self.layout.format.zero_point else "none"

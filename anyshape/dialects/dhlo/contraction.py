@@ -98,7 +98,7 @@ class DotGeneral(DhloOp, op="dot_general"):
         """The dtype that both operands have, or that holds every value of both."""
         lhs, rhs = map(dtype_of, operands)
         for wide, narrow in ((lhs, rhs), (rhs, lhs)):
-            if wide.is_float and wide.bytes > narrow.bytes and (narrow.is_float or narrow == I8 and wide.bytes >= 4):
+            if wide.is_float and wide.bytes > narrow.bytes and (narrow.is_float or (narrow == I8 and wide.bytes >= 4)):
                 return wide
         return same_dtype(cls.name, operands, lambda dtype: not dtype.is_bool)
 

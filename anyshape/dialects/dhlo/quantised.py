@@ -55,9 +55,9 @@ class Dequantize(DhloOp, op="dequantize"):
 class QuantisedDot(DhloOp, op="quantised_dot"):
     """result[i…, j] = Σ_k lhs[i…, k] · w[j, k] with w = dequantize(rhs): the product that kernels take without decoding rhs.
 
-    lhs and the result are f32, rhs is u8 [j, row bytes], a weight. Kernels round lhs to 16 or 8 bits for each 32 elements of a row
-    (`Options.activations`); sums over a block are exact, and blocks are added in f32. Passes build it; a front end builds
-    `dot_general` of a `dequantize`.
+    lhs and the result are f32, rhs is u8 [j, row bytes], a weight. Kernels round lhs to 16 or 8 bits (`Options.activations`), with a
+    scale for each 32 or 128 elements of a row; sums over a block are exact, and blocks are added in f32. Passes build it, a front end
+    builds `dot_general` of a `dequantize`.
     """
 
     DEFAULTS: ClassVar = {"format": REQUIRED}

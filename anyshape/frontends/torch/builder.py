@@ -103,7 +103,7 @@ class GraphBuilder:
         return hint is not None and hint < 0
 
     def position_in(self, value: SSAValue) -> Size | None:
-        """The only element of a tensor of integers as a size, where the caller of the program can say it: it is no constant of any graph."""
+        """The only element of a tensor of integers as a size, where the caller of the program can say it."""
         return self._positions(value)
 
     # -- building ---------------------------------------------------------------------------------------------------

@@ -23,7 +23,13 @@ def product(
     contract: tuple[int, int],
     batch: Sequence[int] = (),
 ) -> SSAValue:
-    """Σ over one axis of each, after common leading batch axes; sizes: batch, rest of lhs, rest of rhs."""
+    """Σ over one axis of each, after common leading batch axes; sizes: batch, rest of lhs, rest of rhs.
+
+    Raises:
+        Unsupported: the factors have two dtypes, which PyTorch refuses when it runs.
+    """
+    if dtype_of(lhs.type) != dtype_of(rhs.type):
+        raise Unsupported(f"a product of {dtype_of(lhs.type)} and {dtype_of(rhs.type)}, which PyTorch refuses too")
     return builder.emit(
         DotGeneral,
         lhs,

@@ -257,8 +257,9 @@ def lower_masked_fill(builder: GraphBuilder, x: SSAValue, mask: SSAValue, value:
 
 
 @lowers("aten._to_copy.default", "aten.to.dtype", "prims.convert_element_type.default")
-def lower_to_copy(builder: GraphBuilder, x: SSAValue, *_: Value, **__: Value) -> SSAValue:
-    return builder.convert(x, builder.result_dtype)
+def lower_to_copy(builder: GraphBuilder, x: Value, *_: Value, **__: Value) -> SSAValue:
+    """x in another dtype; a number where PyTorch made it a tensor, as function transforms do"""
+    return builder.operand(x, builder.result_dtype)
 
 
 @lowers("aten.copy.default")

@@ -63,17 +63,22 @@ class _Notes:
     def __init__(self, weights: tuple[torch.Tensor, ...], *, contents: bool) -> None:
         self.count = len(weights)
         self.watched = (WatchedLayout * self.count)()
-        self._address = ctypes.addressof(self.watched)
+        self._sums = (ctypes.c_uint64 * (WATCH_ROUNDS * self.count))()
+        self._address, self._sums_address = ctypes.addressof(self.watched), ctypes.addressof(self._sums)
         self._reader = tensor_reader().address
         self._round = 0
         items = bytes(weight.element_size() if contents else 0 for weight in weights)
-        if _note(self._reader, id(weights) + _ITEMS, self.count, items, self._address):
+        if _note(self._reader, id(weights) + _ITEMS, self.count, items, self._address, self._sums_address):
             raise ArgumentError("a weight has no memory that can be read", expected="plain tensors in CPU memory")
 
     @property
     def key(self) -> tuple[int, ...]:
         """Where the weights lie and how."""
         return tuple(word for each in self.watched for word in (each.data or 0, each.layout))
+
+    def sums_of(self, index: int) -> list[int]:
+        """The checksums of a weight in all rounds."""
+        return self._sums[index :: self.count]
 
     def keep_contents_of(self, indices: Collection[int]) -> None:
         """Watch only the addresses and layouts of all others."""
@@ -85,7 +90,7 @@ class _Notes:
         """Whether weights are as they were, as far as this round's samples say; objects that are no tensors are not."""
         self._round = (self._round + 1) % WATCH_ROUNDS
         return len(weights) == self.count and not _check(
-            self._reader, id(weights) + _ITEMS, self.count, self._address, self._round
+            self._reader, id(weights) + _ITEMS, self.count, self._address, self._sums_address, self._round
         )
 
 
@@ -107,8 +112,8 @@ class _Bound(Generic[BindingT]):
 class WeightWatch(Generic[BindingT]):
     """Keeps a program's forms of weights what the weights are.
 
-    `update` looks at every weight: at its address and layout, and, where forms are kept of it, at its version and at samples: two cache
-    lines, others in each of 32 rounds. A changed weight gets its forms made again before the call. Weights at other addresses get
+    `update` looks at every weight: at its address and layout, and, where forms are kept of it, at its version and at a sample of 128
+    bytes, other ones in each of 32 rounds. A changed weight gets its forms made again before the call. Weights at other addresses get
     forms of their own, so that one graph may serve many modules, and calls of several threads.
 
     What can be missed, until its lines come to be sampled or `invalidate` is called: writes that count no version
@@ -226,7 +231,7 @@ def _is_written(index: int, notes: _Notes, like: _Bound[Any]) -> bool:
     old, new = like.notes.watched[index], notes.watched[index]
     if index in like.invalid:
         return True
-    return old.bytes > 0 and (old.version != new.version or bytes(old.sums) != bytes(new.sums))
+    return old.bytes > 0 and (old.version != new.version or like.notes.sums_of(index) != notes.sums_of(index))
 
 
 def _array_of(weight: torch.Tensor) -> Array:

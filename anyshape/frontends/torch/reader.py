@@ -21,6 +21,8 @@ from anyshape.support.errors import ArtifactError
 _HANDLE = object.__basicsize__
 _GETTERS = {"data": "data_ptr", "rank": "dim", "sizes": "sizes", "strides": "strides", "dtype": "dtype"}
 _VERSION = "_ZN5torch8autograd4impl15version_counterERKN2at6TensorE"
+_TENSOR_WORDS, _STORAGE_WORDS = 24, 4
+"""8-byte words of the objects of tensors and storages among which theirs are looked for; no release has had smaller ones."""
 _COUNTER_BYTES = 32
 """Where in its object the counter of writes is looked for."""
 
@@ -58,7 +60,45 @@ def tensor_reader() -> TensorReader:
     layout = TensorReaderLayout(handle_offset=_HANDLE, version_offset=_version_offset(version))
     for field, function in {**getters, "version": version}.items():
         setattr(layout, field, ctypes.cast(function, ctypes.c_void_p))
+    _find_words(layout, version)
     return TensorReader(layout)
+
+
+def _find_words(layout: TensorReaderLayout, counter_of: ctypes._NamedFuncPointer) -> None:  # pyright: ignore[reportPrivateUsage]
+    """Where tensors' own objects say how they lie; what is not found as expected is left out, and read by PyTorch's functions.
+
+    Views of one buffer that differ in one thing show where that thing is.
+    """
+    buffer = torch.zeros(1 << 16)
+    sizes, strides = (2, 3, 2, 3, 2), (2000, 300, 50, 7, 2)
+    one, same = (buffer.as_strided(sizes, strides) for _ in range(2))
+    different = [one.as_strided(sizes, strides, 1), one.view(torch.int32)]
+    for axis in range(len(sizes)):
+        more = tuple(int(each == axis) for each in range(len(sizes)))
+        different.append(one.as_strided([a + b for a, b in zip(sizes, more, strict=True)], strides))
+        different.append(one.as_strided(sizes, [a + b for a, b in zip(strides, more, strict=True)]))
+    words = _words_of(one)
+    steady = {at for at, (a, b) in enumerate(zip(words, _words_of(same), strict=True)) if a == b}
+    found = [{at for at in steady if _words_of(other)[at] != words[at]} for other in different]
+    storage = buffer.untyped_storage()
+    handle = storage._cdata  # pyright: ignore[reportPrivateUsage]
+    first = [at for at in steady if words[at] == handle]
+    memory = [at for at in range(_STORAGE_WORDS) if _word(handle, at) == storage.data_ptr()]
+    counter = counter_of(id(one) + _HANDLE) - one._cdata
+    if not all(found) or not first or not memory or not 8 * first[0] <= counter < 8 * _TENSOR_WORDS:
+        return
+    if min(map(min, found)) <= first[0]:
+        return
+    layout.first, layout.last = 8 * first[0], 8 * max(counter // 8, *map(max, found)) + 8
+    layout.memory_offset, layout.counter_offset, layout.inline_rank = 8 * memory[0], counter, len(sizes)
+
+
+def _word(address: int, at: int) -> int:
+    return ctypes.c_uint64.from_address(address + 8 * at).value
+
+
+def _words_of(tensor: torch.Tensor) -> list[int]:
+    return [_word(tensor._cdata, at) for at in range(_TENSOR_WORDS)]
 
 
 def _version_offset(counter_of: ctypes._NamedFuncPointer) -> int:  # pyright: ignore[reportPrivateUsage]

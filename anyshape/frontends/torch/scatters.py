@@ -59,12 +59,13 @@ def lower_slice_scatter(
         raise Unsupported("a slice that is replaced with a step")
     axis = axis_of(dim, rank_of(x.type))
     size = sizes_of(x.type)[axis]
+    part = builder.convert(part, dtype_of(x.type))
+    if sizes_of(part.type)[axis] == size:
+        return part
     first = ZERO if start is None else Size.of(start)
     if start is not None and builder.is_negative(start, 3):
         first = size + first
-    if sizes_of(part.type)[axis] == size:
-        first = ZERO
-    return updated(builder, x, builder.convert(part, dtype_of(x.type)), axis, first)
+    return updated(builder, x, part, axis, first)
 
 
 @lowers("aten.select_scatter.default")

@@ -151,19 +151,20 @@ def _of_length(size: int) -> torch.Tensor:
 
 def overlaps(written: Sequence[torch.Tensor], tensors: Sequence[Any]) -> bool:
     """Whether memory that is written belongs to more than one of the tensors; spans count, as if every gap were part of them."""
-    spans = [(_span(tensor), tensor) for tensor in tensors if isinstance(tensor, torch.Tensor)]
-    for target in written:
-        begin, end = _span(target)
-        for (other_begin, other_end), other in spans:
-            if other is not target and begin < other_end and other_begin < end:
-                return True
+    unique = {id(tensor): tensor for tensor in tensors if isinstance(tensor, torch.Tensor)}
+    targets = {id(tensor) for tensor in written}
+    spans = sorted((*_span(tensor), number in targets) for number, tensor in unique.items() if tensor.numel())
+    last = last_written = 0  # where the spans that began so far end, all and those that are written
+    for begin, end, is_written in spans:
+        if begin < (last if is_written else last_written):
+            return True
+        last = max(last, end)
+        last_written = max(last_written, end if is_written else 0)
     return False
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """The addresses from the first to after the last element."""
-    if tensor.numel() == 0:
-        return 0, 0
+    """The addresses from the first to after the last element of a tensor that has any."""
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 

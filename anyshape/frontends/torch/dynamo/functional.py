@@ -72,7 +72,8 @@ def compile_functional(
     def differentiated(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         raise NeedsGradients
 
-    composites, decomposed = _split_decomp_table_to_cia_and_python_decomp(decompositions())
+    table = {op: how for op, how in decompositions().items() if op is not _SELECT_SCATTER}
+    composites, decomposed = _split_decomp_table_to_cia_and_python_decomp(table)
     with _override_composite_implicit_decomp(composites):
         return aot_module_simplified(
             graph_module,
@@ -85,6 +86,8 @@ def compile_functional(
 
 
 _ROLL = torch.ops.aten.roll.default
+_SELECT_SCATTER = torch.ops.aten.select_scatter.default
+"""Decomposed, it computes every element anew; as it is, a program can write the part alone."""
 
 
 def _roll_like_eager(decomposition: Callable[..., Any]) -> Callable[..., Any]:

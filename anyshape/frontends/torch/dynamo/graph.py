@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils import _pytree as pytree
 from xdsl.dialects.builtin import BoolAttr, ModuleOp
 from xdsl.ir import Block, BlockArgument, SSAValue
 
@@ -27,7 +28,7 @@ from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
 from anyshape.frontends.torch.dynamo.inputs import is_weight, is_write, unusable_among
 from anyshape.frontends.torch.dynamo.strides import Copied, Layout, Permuted, layout_of
 from anyshape.frontends.torch.dynamo.views import views_of_inputs
-from anyshape.frontends.torch.dynamo.writes import updates_between
+from anyshape.frontends.torch.dynamo.writes import needed_by, updates_between
 from anyshape.frontends.torch.guards import assume_all, cancelled_equalities, constant_sizes, guard_relations
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
@@ -181,19 +182,18 @@ class GraphLowering(NodeLowering):
         try:
             if not (isinstance(argument, SSAValue) and isinstance(value, SSAValue)):
                 raise Unsupported("a write of what has no lowering")
-            outside = self._nodes[-1].all_input_nodes
-            if any(self.values.get(other) is argument for other in outside) or not self._is_read_here(target):
-                raise Unsupported("the elements as they were before a write are returned")
-            for update in updates_between(argument, value):
+            for update in updates_between(argument, value, self._needed()):
                 update.attributes["in_place"] = BoolAttr.from_bool(True)
         except Unsupported as error:
             self.fail(node, str(node.target), str(error))
             return
         self._updated[argument] = self.values[node] = value
 
-    def _is_read_here(self, node: fx.Node) -> bool:
-        left = set(self.left_out)
-        return not any(user in left or user.op == "output" for user in node.users)
+    def _needed(self) -> set[SSAValue]:
+        """The values that are written, returned, or used by nodes that stay with PyTorch."""
+        users = (self._nodes[-1], *self.left_out, *filter(is_write, self._nodes))
+        leaves = pytree.tree_leaves([self.values.get(node) for node in needed_by(users)])
+        return {leaf for leaf in leaves if isinstance(leaf, SSAValue)}
 
     def _element(self, value: SSAValue, facts: Facts) -> Size | None:
         """The only element of a tensor argument as a size, for which there is an argument more."""
