@@ -4,6 +4,7 @@ A subcommand is a module of this package with one typed function `command`, whos
 whose docstring is its help page; or, where it has subcommands of its own, with a `typer.Typer` named `group`.
 """
 
+import io
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -89,6 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: the words after `anyshape`, by default those of the process.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows another
+            stream.reconfigure(errors="replace")
     app = typer.Typer(cls=_LazyGroup, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
     app.callback()(_anyshape)
     try:

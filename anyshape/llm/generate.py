@@ -67,6 +67,12 @@ class Limits:
     shift: bool = False
     keep: int = 1
 
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None and self.max_tokens < 0:
+            raise ArgumentError(
+                "the number of tokens is negative", where="max_tokens", got=self.max_tokens, expected="0 or more"
+            )
+
 
 class Generation(Iterator[str]):
     """A text that is being written: an iterator of its pieces, one a token (a piece may be empty).

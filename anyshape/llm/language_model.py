@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from operator import index
 from pathlib import Path
+from typing import SupportsIndex, cast
 
 from anyshape.llm import chat, checkpoint, gguf, gguf_tokenizer, json_tokenizer
 from anyshape.llm.chat import ChatTemplate
@@ -45,7 +47,7 @@ class LanguageModel:
         prompt: str | Sequence[int],
         *,
         max_tokens: int | None = None,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         shift: bool = False,
         temperature: float = 0.0,
         top_k: int = 0,
@@ -59,7 +61,7 @@ class LanguageModel:
         Args:
             prompt: text, in which control tokens such as `<|im_start|>` stand for themselves, or tokens.
             max_tokens: most tokens that are written.
-            stop: strings that end the text.
+            stop: strings that end the text, or one.
             shift: see `Limits`.
             temperature, top_k, top_p, min_p, repetition_penalty, seed: see `Sampling`; by default the likeliest token is chosen.
 
@@ -67,9 +69,27 @@ class LanguageModel:
             ArgumentError: the prompt is empty, or does not fit into the context.
             OptionError: an option of sampling is out of range.
         """
-        tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self._checked(prompt)
         sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty, seed)
-        return self.continued(self.session(), tokens, Limits(max_tokens, tuple(stop), shift), sampling)
+        stops = (stop,) if isinstance(stop, str) else tuple(stop)
+        return self.continued(self.session(), tokens, Limits(max_tokens, stops, shift), sampling)
+
+    def _checked(self, prompt: object) -> list[int]:
+        """Tokens given as numbers; ArgumentError for what is none of the vocabulary."""
+        size = self.tokenizer.size
+        if isinstance(prompt, bytes | bytearray) or not isinstance(prompt, Iterable):
+            raise ArgumentError("the prompt is neither a text nor tokens", where="prompt", got=type(prompt).__name__)
+        tokens: list[int] = []
+        for place, token in enumerate(cast("Iterable[object]", prompt)):
+            if not isinstance(token, SupportsIndex) or not 0 <= index(token) < size:
+                raise ArgumentError(
+                    "the prompt has what is no token",
+                    where=f"prompt[{place}]",
+                    got=repr(token),
+                    expected=f"0 to {size - 1}",
+                )
+            tokens.append(index(token))
+        return tokens
 
     def answer(
         self,

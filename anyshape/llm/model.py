@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -115,7 +117,7 @@ class Session:
         self.tokens: list[int] = []
         self.capacity = capacity
         shape = cache_sizes(config, batch, capacity)
-        self._caches = [np.zeros(shape, np.float32) for _ in range(2 * len(config.layers))]
+        self._caches = [_zeros(shape) for _ in range(2 * len(config.layers))]
         self._cache_views = [numpy_adaptor.view_of(cache) for cache in self._caches]
         self._past_view = numpy_adaptor.view_of(of_length(1))
 
@@ -147,6 +149,15 @@ class Session:
         (logits,) = numpy_adaptor.run_views(self._model.program, inputs)
         self.tokens += array[0].tolist()
         return logits
+
+
+def _zeros(shape: tuple[int, ...]) -> Array:
+    """f32 zeros in small pages, which take memory as they are written: a huge page would hold a whole head's room at its first token."""
+    size = 4 * prod(shape)
+    if size == 0:
+        return np.zeros(shape, np.float32)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(memory, np.float32).reshape(shape)
 
 
 __all__ = ["Model", "Session"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +80,31 @@ def test_ends(model: LanguageModel) -> None:
     assert list(model.generate(prompt, max_tokens=0)) == [""]
     with pytest.raises(ArgumentError, match="does not fit"):
         short.generate("one two three four five six seven eight nine ten eleven twelve thirteen")
+
+
+@pytest.mark.parametrize("prompt", [[2**70], [-1], [49152], ["a"], [1.5], b"abc", None], ids=repr)
+def test_what_is_no_prompt(model: LanguageModel, prompt: Any) -> None:
+    with pytest.raises(ArgumentError, match="prompt"):
+        model.generate(prompt)
+
+
+def test_limits_are_checked(model: LanguageModel) -> None:
+    with pytest.raises(ArgumentError, match="max_tokens"):
+        model.generate("Hi", max_tokens=-1)
+    one = model.generate(next(iter(GREEDY)), stop="answer is")
+    assert "".join(one) == " Paris.\n\nThe " and one.finish == "stop"
+
+
+def test_a_cache_takes_memory_as_it_fills(model: LanguageModel) -> None:
+    """Room for 100,000 tokens is 4.6 GB; a few tokens touch a page of each head."""
+    before = _resident()
+    session = model.model.session(capacity=100_000)
+    session.read([1, 2, 3])
+    assert _resident() - before < 64 << 20
+
+
+def _resident() -> int:
+    return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
 
 
 def test_sampling_with_a_seed_repeats(model: LanguageModel) -> None:

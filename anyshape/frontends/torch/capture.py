@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -75,6 +76,17 @@ def capture(
     module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: DynamicShapes
 ) -> Capture:
     """Export and decompose `module`; see `import_module` for `dynamic_shapes`. Raises ExportError."""
+    with _TRACING:
+        return _capture(module, args, kwargs, dynamic_shapes)
+
+
+_TRACING = threading.RLock()
+"""PyTorch's tracing modes, and what is replaced in PyTorch meanwhile, are the process's: one thread captures at a time."""
+
+
+def _capture(
+    module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: DynamicShapes
+) -> Capture:
     begin = time.perf_counter()
     leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
     try:

@@ -94,6 +94,11 @@ class Substitution:
             for axis in group
         }
 
+    def without_substitute(self, leaves: Sequence[Any]) -> list[Axis]:
+        """The axes of size 0 or 1 of the example that keep it."""
+        axes = [axis for group in initial_substitution(leaves).groups for axis in group]
+        return [axis for axis in axes if axis not in self.sizes()]
+
     def refine(self, message: str) -> Substitution | None:
         """The next one to try after an export that failed with `message`; None when it names no substitute.
 

@@ -93,6 +93,7 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
             first_error = first_error or error
             substitution = substitution.refine(_with_sizes(str(error)[:_MESSAGE_LENGTH], record))
         else:
+            substitution, found = _regained(module, leaves, structure, substitution, found)
             if not Traced(found.program, leaves, structure, derived=found.derived.known).admits_the_example():
                 substitution, found = _with_small_substitutes(module, leaves, structure, substitution, found)
             return _widened(module, leaves, structure, substitution, found)
@@ -104,6 +105,27 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
             return Export(_export_dynamic(module, leaves, structure, record), tuple(leaves), record, derived)
     except Exception:
         raise first_error from None
+
+
+def _regained(
+    module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec, substitution: Substitution, found: Export
+) -> tuple[Substitution, Export]:
+    """With substitutes again for axes that were given up only since a message named them beside one that the model fixes.
+
+    Of a `Linear(1, 3)` and an example [1, 1], a message names both substitutes and a 1 that is a weight's.
+    """
+    given_up = substitution.without_substitute(leaves)
+    if len(given_up) < 2:
+        return substitution, found
+    for axis in given_up:
+        wider = replace(substitution, groups=(*substitution.groups, (axis,)), guessed=False)
+        try:
+            export = _export_with(module, leaves, structure, wider, {}, Record())
+        except Exception:  # this is one that the model fixes
+            continue
+        if Traced(export.program, leaves, structure, derived=export.derived.known).admits_the_example():
+            substitution, found = wider, export
+    return substitution, found
 
 
 def _with_small_substitutes(
