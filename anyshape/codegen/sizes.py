@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.ir import Attribute
+
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Operand, Value
 from anyshape.support.errors import CodegenError
 from anyshape.symbolic import Size
+
+
+def element_bytes(element: Attribute) -> int:
+    """Bytes of an element in memory; a bool takes one."""
+    if isinstance(element, IntegerType | AnyFloat):
+        return max(1, element.bitwidth // 8)
+    raise CodegenError("a buffer's element type has no size", got=element, expected="an integer or a float")
 
 
 def _power_of_two(value: Operand) -> int | None:

@@ -9,7 +9,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from anyshape.codegen.points.memory import stored_bytes
+from anyshape.codegen.sizes import element_bytes
 from anyshape.codegen.tiles.shape import LINE
 from anyshape.dialects.sizes import row_major_strides
 from anyshape.dialects.tile.contract import ContractOp
@@ -53,11 +53,11 @@ def rows_bytes(op: ContractOp, rows: int) -> Size:
 
 def row_bytes(op: ContractOp) -> Size:
     """Bytes of one row."""
-    return op.extents.data[2] * stored_bytes(buffer_of(op.lhs).element_type)
+    return op.extents.data[2] * element_bytes(buffer_of(op.lhs).element_type)
 
 
 def _whole_lines(type_: BufferType) -> Size:
-    bytes_ = prod(type_.sizes.data, start=Size.const(stored_bytes(type_.element_type)))
+    bytes_ = prod(type_.sizes.data, start=Size.const(element_bytes(type_.element_type)))
     return (bytes_ + (LINE - 1)) // LINE * LINE
 
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import reduce
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.host.descriptor import ArgumentEntry, ProgramEntry, emit_descriptor
 from anyshape.codegen.host.lifetimes import ArenaBuffer, arena_buffers
 from anyshape.codegen.host.sizes import HostSizes
 from anyshape.codegen.mlir import Block, FunctionBuilder, ModuleBuilder, Type, Value, cf, llvm
+from anyshape.codegen.sizes import element_bytes
 from anyshape.dialects.dtypes import dtype_of_type
 from anyshape.dialects.host import (
     AllocateOp,
@@ -115,13 +115,6 @@ def _declare_services(module: ModuleBuilder, b: Builder) -> None:
     module.declare("ral_plan_arena", [b.ptr, b.i32, *[b.ptr] * 5], [b.i32])
     module.declare("ral_arena", [b.ptr, b.i64], [b.ptr])
     module.declare("ral_launch", [b.ptr, b.ptr, b.ptr, b.ptr, b.i64, b.i64, b.i64], [b.i32])
-
-
-def element_bytes(element: Attribute) -> int:
-    """Bytes of an element in memory; a bool takes one."""
-    if isinstance(element, IntegerType | AnyFloat):
-        return max(1, element.bitwidth // 8)
-    raise CodegenError("a buffer's element type has no size", got=element, expected="an integer or a float")
 
 
 def _byte_count(type: BufferType) -> Size:

@@ -14,9 +14,10 @@ from xdsl.ir import Block, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Value
-from anyshape.codegen.points.memory import Memory, stored_bytes
+from anyshape.codegen.points.memory import Memory
 from anyshape.codegen.points.scalar import HEAVY
 from anyshape.codegen.points.values import Frame, Points, Uniform, add_indices, is_uniform
+from anyshape.codegen.sizes import element_bytes
 from anyshape.dialects.tile import LanesOp, LoadOp, ParallelOp, buffer_of
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
@@ -45,7 +46,7 @@ class ReadAhead:
 
     def distance(self, b: Builder, memory: Memory, machine: Machine) -> Value:
         """Rows, 0 where they are too short or too long: then the row itself is fetched, which costs nothing."""
-        bytes_ = b.mul(memory.sizes(self.extent), stored_bytes(buffer_of(self.loads[0].buffer).element_type))
+        bytes_ = b.mul(memory.sizes(self.extent), element_bytes(buffer_of(self.loads[0].buffer).element_type))
         fits = b.and_(b.cmp("sge", bytes_, LEAST_BYTES), b.cmp("sle", bytes_, machine.l2 // CACHE_PART))
         rows = b.div(b.add(bytes_, DISTANCE - 1), b.maximum(bytes_, 1))
         return b.select(fits, rows, 0)
@@ -79,7 +80,7 @@ def read_ahead(b: Builder, op: ParallelOp, row: SSAValue, machine: Machine) -> R
     )
     if not loads:
         return None
-    bytes_ = first.size * stored_bytes(buffer_of(loads[0].buffer).element_type)
+    bytes_ = first.size * element_bytes(buffer_of(loads[0].buffer).element_type)
     if not LEAST_BYTES <= bytes_.constant_or(LEAST_BYTES) <= machine.l2 // CACHE_PART:
         return None
     heavy = [each for each in passes[1:] if any(op.name in HEAVY for op in each.body.walk())]

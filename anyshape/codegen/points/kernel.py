@@ -9,13 +9,13 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Value
-from anyshape.codegen.points.memory import Memory, stored_bytes
+from anyshape.codegen.points.memory import Memory
 from anyshape.codegen.points.nest import NestEmitter
 from anyshape.codegen.points.scalar import compute_type
 from anyshape.codegen.points.schedule import Schedule, nested_ops
 from anyshape.codegen.points.streams import streamed_sizes, streams
 from anyshape.codegen.points.values import Frame, Points, Uniform, Varying, lane_start
-from anyshape.codegen.sizes import emit_sizes
+from anyshape.codegen.sizes import element_bytes, emit_sizes
 from anyshape.dialects.tile import (
     AxisOp,
     CheckOp,
@@ -166,7 +166,7 @@ def _scratch_layout(
     for op in nested_ops(kernel.body.block):
         if isinstance(op, ScratchOp):
             type_ = buffer_of(op.result)
-            size = Size.const(stored_bytes(type_.element_type))
+            size = Size.const(element_bytes(type_.element_type))
             for extent in type_.sizes.data:
                 size = size * extent
             size = (size + _SCRATCH_ALIGNMENT - 1) // _SCRATCH_ALIGNMENT * _SCRATCH_ALIGNMENT
@@ -250,4 +250,4 @@ def _sizes_of(*blocks: Block) -> Iterator[Size]:
                     pass
 
 
-__all__ = ["Claim", "EmittedKernel", "emit_kernel", "emit_rectangle"]
+__all__ = ["Claim", "EmittedKernel", "emit_kernel", "emit_rectangle", "scratch_bytes_of"]

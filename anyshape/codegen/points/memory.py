@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from xdsl.dialects.builtin import FixedBitwidthType, IntegerType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from anyshape.codegen.builder import Builder
@@ -38,6 +38,7 @@ from anyshape.codegen.points.values import (
     row_of,
     vectors_of,
 )
+from anyshape.codegen.sizes import element_bytes
 from anyshape.dialects.tile import buffer_of
 from anyshape.support.errors import CodegenError
 from anyshape.symbolic import Size
@@ -49,12 +50,6 @@ _ZERO_OR_ONE = frozenset({0, 1})
 _LINE = 64
 """Bytes of a cache line, or half of them."""
 REPORT_INDEX = "ral_report_index"
-
-
-def stored_bytes(element: Attribute) -> int:
-    """Bytes of an element in memory, one for a bool."""
-    assert isinstance(element, FixedBitwidthType)
-    return max(1, element.bitwidth // 8)
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,7 @@ class Memory:
         b, type_ = self.builder, memory_type(self.builder, buffer_of(buffer).element_type)
         offset = self.offset(buffer, indices, frame)
         assert isinstance(offset, Uniform) and frame.width is not None
-        vectors = max(1, _LINE // (frame.width * stored_bytes(buffer_of(buffer).element_type)))
+        vectors = max(1, _LINE // (frame.width * element_bytes(buffer_of(buffer).element_type)))
         for vector in range(0, frame.vectors, vectors):
             b.prefetch(self._pointer(buffer, 0), type_, lane_start(b, offset, 0, vector, frame), locality=2)
 

@@ -15,9 +15,9 @@ from xdsl.ir import Block, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Operand, Value
-from anyshape.codegen.points.memory import Memory, stored_bytes
+from anyshape.codegen.points.memory import Memory
 from anyshape.codegen.points.values import Frame, Points, Uniform, is_uniform
-from anyshape.codegen.sizes import multiple_of
+from anyshape.codegen.sizes import element_bytes, multiple_of
 from anyshape.dialects.tile import KernelOp, LanesOp, LoadOp, StoreOp, buffer_of
 from anyshape.dialects.tile.ops import AxisOp, DotOp
 from anyshape.support.machine import Machine
@@ -46,7 +46,7 @@ def streamed_sizes(b: Builder, kernel: KernelOp, machine: Machine) -> dict[SSAVa
     sizes: dict[SSAValue, Size] = {}
     for op in kernel.walk():
         if isinstance(op, StoreOp) and isinstance(op.buffer.owner, Block) and op.buffer not in read:
-            bytes_ = Size.const(stored_bytes(buffer_of(op.buffer).element_type))
+            bytes_ = Size.const(element_bytes(buffer_of(op.buffer).element_type))
             for extent in buffer_of(op.buffer).sizes.data:
                 bytes_ = bytes_ * extent
             if bytes_.constant_or(machine.last_level_cache) > machine.last_level_cache // CACHE_PART:
@@ -69,7 +69,7 @@ def stream_of(
     for store in stores[1:]:
         is_on = b.and_(is_on, memory.streams[store.buffer])
     addresses = [_address(b, memory, store, values, width, lower) for store in stores]
-    sizes = [stored_bytes(buffer_of(store.buffer).element_type) for store in stores]
+    sizes = [element_bytes(buffer_of(store.buffer).element_type) for store in stores]
     head: Value | None = None
     if not isinstance(lower, int) or not all(_rows_are_aligned(store.buffer, width) for store in stores):
         line = width * sizes[0]
