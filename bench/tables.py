@@ -65,8 +65,9 @@ def grids(results: Results) -> list[Grid]:
         found += _model(results["model"])
     if "pool" in results:
         found.append(_pool(results["pool"]))
-    if "compile" in results:
-        found += _inside(results["compile"])
+    for section in ("compile", "torch-compile"):
+        if section in results:
+            found += _inside(results[section])
     return found
 
 

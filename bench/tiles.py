@@ -18,7 +18,8 @@ from anyshape.codegen.builder import Builder
 from anyshape.codegen.llvm import LoadedCode, emit_object, host_target, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.tiles.microkernel import emit_tile, tile_arguments, tile_name
-from anyshape.codegen.tiles.shape import PANEL, TileShape, tile_shape
+from anyshape.codegen.tiles.shape import TileShape, tile_shape
+from anyshape.dialects.packed_panels import PANEL
 from anyshape.kernels.cost import RegisterTile, panel_step_time
 from anyshape.support.machine import Machine
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from anyshape.llm.key_cache import DEFAULT, cache_type
 from anyshape.support.errors import OptionError
 from anyshape.support.machine import host_machine, processor_name
 from anyshape.support.options import Activations, Options
@@ -24,6 +25,7 @@ _THREADS = typer.Option(help="Threads for every engine.", show_default="one a co
 _PROMPT = typer.Option(help="Lengths of prompts in tokens, separated by commas.")
 _GENERATE = typer.Option(help="Single tokens to time.")
 _ACTIVATIONS = typer.Option(help="int16, int8, or both: int16,int8. See ANYSHAPE_ACTIVATIONS.", show_default="int16")
+_CACHE = typer.Option(help="What our program keeps keys and values in: f32, f16 or int8.")
 _ROUNDS = typer.Option(help="How often each prompt is timed.")
 _PEER = typer.Option(" /--no-peer", help="Leave llama.cpp out.", show_default=False)
 _STARTS = typer.Option(
@@ -37,6 +39,7 @@ def command(
     prompt: Annotated[str, _PROMPT] = "128,512",
     generate: Annotated[int, _GENERATE] = 64,
     activations: Annotated[str | None, _ACTIVATIONS] = None,
+    cache: Annotated[str, _CACHE] = DEFAULT,
     rounds: Annotated[int, _ROUNDS] = 5,
     peer: Annotated[bool, _PEER] = True,
     starts: Annotated[bool, _STARTS] = True,
@@ -52,6 +55,7 @@ def command(
     wanted = Wanted(
         model, threads or options.threads or host_machine().cores, _lengths(prompt), generate,
         _activations(activations) or (options.activations,), rounds, peer, starts,
+        cache_type(cache),
     )  # fmt: skip
     with Console(stderr=True).status("measuring") as status:
         report = measure_speed(wanted, options, status.update)
@@ -81,7 +85,8 @@ def _activations(text: str | None) -> tuple[Activations, ...]:
 def _show(report: SpeedReport, console: Console) -> None:
     console.print(
         f"{report.model}: {report.architecture}, {report.file_bytes / 1e6:.0f} MB; a token reads {report.weight_bytes / 1e6:.0f} MB "
-        f"of weights\n{processor_name()}, {report.threads} threads read {report.rates.memory:.1f} GB/s of memory, "
+        f"of weights, and adds {report.cache_bytes_of_token / 1e3:.1f} kB to a cache of {report.cache}\n"
+        f"{processor_name()}, {report.threads} threads read {report.rates.memory:.1f} GB/s of memory, "
         f"{report.rates.cache:.0f} GB/s of the last level of caches ({report.cache_bytes / 2**20:.0f} MiB)",
         soft_wrap=True,
     )  # fmt: skip

@@ -10,6 +10,7 @@ import typer
 
 from anyshape.cli.generate import note_end, open_model, write_pieces
 from anyshape.llm.generate import Generation, Limits
+from anyshape.llm.key_cache import DEFAULT
 from anyshape.llm.language_model import Message
 from anyshape.llm.sampling import Sampling
 
@@ -29,10 +30,11 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Of the random numbers.", show_default="another each time")] = None,
     context: Annotated[int | None, typer.Option(help="Tokens of the conversation.", show_default="the model's")] = None,
     shift: Annotated[bool, typer.Option("--shift", help="When the context is full, forget its older half.")] = False,
+    cache: Annotated[str, typer.Option(help="What keys and values are kept in: f32, f16 or int8.")] = DEFAULT,
     threads: Annotated[int | None, typer.Option(help="Threads of kernels.", show_default="one a core")] = None,
 ) -> None:
     """Talk with a language model in a GGUF file. Each line is a message; an empty line or the end of the input ends the conversation."""
-    language_model = open_model(model, context, threads)
+    language_model = open_model(model, context, threads, cache)
     sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty, seed)
     limits = Limits(max_tokens, shift=shift)
     session = language_model.session()

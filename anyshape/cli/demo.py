@@ -62,7 +62,7 @@ _STAGE_SHARES = {
     "emit kernels": 0.16,
     "plan host": 0.01,
     "emit host": 0.06,
-    "micro-kernels": 0.12,
+    "machine code": 0.12,
     "load": 0.02,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from anyshape.llm.generate import Generation
+from anyshape.llm.key_cache import DEFAULT, cache_type
 from anyshape.llm.language_model import LanguageModel, load
 from anyshape.support.options import Options
 
@@ -24,6 +26,7 @@ _SEED = typer.Option(help="Of the random numbers.", show_default="another each t
 _STOP = typer.Option(help="A text at which to stop; may be given several times.")
 _CONTEXT = typer.Option(help="Tokens that a text may have.", show_default="the model's own")
 _SHIFT = typer.Option("--shift", help="When the context is full, forget its older half instead of ending.")
+_CACHE = typer.Option(help="What keys and values of the tokens read are kept in: f32, f16 or int8.")
 _THREADS = typer.Option(help="Threads that kernels run on.", show_default="one a core")
 _STATS = typer.Option("--stats", help="Say at the end how long it took, to standard error.")
 
@@ -41,6 +44,7 @@ def command(
     stop: Annotated[list[str] | None, _STOP] = None,
     context: Annotated[int | None, _CONTEXT] = None,
     shift: Annotated[bool, _SHIFT] = False,
+    cache: Annotated[str, _CACHE] = DEFAULT,
     threads: Annotated[int | None, _THREADS] = None,
     stats: Annotated[bool, _STATS] = False,
 ) -> None:
@@ -49,7 +53,7 @@ def command(
     What is written goes to standard output as it comes, what ended it to standard error where that is no end of the model's own.
     """
     start = time.perf_counter()
-    language_model = open_model(model, context, threads)
+    language_model = open_model(model, context, threads, cache)
     loaded = time.perf_counter()
     text = sys.stdin.read() if prompt == "-" else prompt
     generation = language_model.generate(
@@ -63,10 +67,17 @@ def command(
         print(_stats_text(generation, (start, loaded, first, time.perf_counter())), file=sys.stderr)
 
 
-def open_model(path: Path, context: int | None, threads: int | None) -> LanguageModel:
+def open_model(path: Path, context: int | None, threads: int | None, cache: str) -> LanguageModel:
     """Load a model, with so many threads."""
     options = Options.from_environment()
-    return load(path, context=context, options=options if threads is None else replace(options, threads=threads))
+    if threads is not None:
+        options = replace(options, threads=threads)
+    # Little of what loading or compiling makes is garbage before it is done: looking for it would take a tenth of the time.
+    gc.disable()
+    try:
+        return load(path, context=context, cache=cache_type(cache), options=options)
+    finally:
+        gc.enable()
 
 
 def write_pieces(generation: Generation, written: list[str] | None = None) -> float:

@@ -21,7 +21,8 @@ from anyshape.cli.timing import alternate
 from anyshape.driver.calibrate import ReadRates, measure_read_rates
 from anyshape.llm import gguf
 from anyshape.llm.gguf import GGUFFile
-from anyshape.llm.language_model import load
+from anyshape.llm.key_cache import DEFAULT, CacheType
+from anyshape.llm.language_model import LanguageModel, load
 from anyshape.llm.tokenizer import Tokenizer
 from anyshape.support.errors import ArgumentError
 from anyshape.support.machine import host_machine
@@ -64,6 +65,7 @@ class Wanted:
         activations: our program is measured once for each.
         rounds: samples of each prompt.
         peer: whether llama.cpp is measured too, where it is installed.
+        cache: the type of our program's cache; llama.cpp's is f16.
         starts: whether processes are started to measure cold loads and first tokens; of large models that takes minutes.
     """
 
@@ -75,6 +77,7 @@ class Wanted:
     rounds: int = 5
     peer: bool = True
     starts: bool = True
+    cache: CacheType = DEFAULT
 
     def __post_init__(self) -> None:
         if not self.prompts or min(*self.prompts, self.generated, self.rounds, self.threads) < 1:
@@ -128,7 +131,8 @@ class EngineSpeed:
 
 @dataclass(frozen=True)
 class SpeedReport:
-    """All figures of one model. `weight_bytes`: what a token reads of the weights; `rates`: of memory and cache, byte/ns."""
+    """All figures of one model. `weight_bytes`: what a token reads of the weights; `rates`: of memory and cache, byte/ns;
+    `cache_bytes`: of the processor's last level; `cache`, `cache_bytes_of_token`: of keys and values."""
 
     model: str
     architecture: str
@@ -138,6 +142,8 @@ class SpeedReport:
     rates: ReadRates
     cache_bytes: int
     engines: tuple[EngineSpeed, ...]
+    cache: CacheType
+    cache_bytes_of_token: int
 
 
 def measure_speed(wanted: Wanted, options: Options, say: Callable[[str], object] = lambda text: None) -> SpeedReport:
@@ -156,12 +162,13 @@ def measure_speed(wanted: Wanted, options: Options, say: Callable[[str], object]
     starts: dict[str, Start] = {}
     readers: dict[str, Reader] = {}
     with ExitStack() as stack:
-        tokenizer = None
+        tokenizer, token_cache_bytes = None, 0
         for activations in wanted.activations:
             name = f"anyshape {activations}"
             say(f"{name}: loading")
             own = replace(options, threads=wanted.threads, activations=activations)
-            starts[name], readers[name], tokenizer = _start_own(wanted, own, capacity)
+            starts[name], readers[name], model = _start_own(wanted, own, capacity)
+            tokenizer, token_cache_bytes = model.tokenizer, model.model.token_bytes
         if wanted.peer and is_installed():
             say(f"{PEER}: loading")
             starts[PEER], peer = _start_peer(wanted, capacity)
@@ -191,7 +198,7 @@ def measure_speed(wanted: Wanted, options: Options, say: Callable[[str], object]
 
     return SpeedReport(
         str(wanted.path), file.architecture, wanted.path.stat().st_size, weight_bytes, wanted.threads, rates, cache_bytes,
-        tuple(map(engine, readers)),
+        tuple(map(engine, readers)), wanted.cache, token_cache_bytes,
     )  # fmt: skip
 
 
@@ -202,28 +209,28 @@ def token_bytes(file: GGUFFile) -> int:
     return sum(tensor.data.nbytes for name, tensor in file.tensors.items() if tied or name != "token_embd.weight")
 
 
-def _start_own(wanted: Wanted, options: Options, capacity: int) -> tuple[Start, Reader, Tokenizer]:
+def _start_own(wanted: Wanted, options: Options, capacity: int) -> tuple[Start, Reader, LanguageModel]:
     measured = _own_starts(wanted, options) if wanted.starts else None
     start = time.perf_counter()
-    model = load(wanted.path, options=options)
+    model = load(wanted.path, cache=wanted.cache, options=options)
     seconds = time.perf_counter() - start
     if capacity > model.context:
         raise ArgumentError(
             "prompt and generated tokens do not fit into the model's context",
             got=capacity, expected=f"at most {model.context}",
         )  # fmt: skip
-    return measured or Start(seconds), model.model.session(capacity=capacity), model.tokenizer
+    return measured or Start(seconds), model.model.session(capacity=capacity), model
 
 
 def _own_starts(wanted: Wanted, options: Options) -> Start:
     with tempfile.TemporaryDirectory(prefix="anyshape") as folder:
         empty = replace(options, cache=Path(folder) / "in process")
-        cold = _timed(lambda: load(wanted.path, options=empty))
-        warm = _timed(lambda: load(wanted.path, options=empty))
+        cold = _timed(lambda: load(wanted.path, cache=wanted.cache, options=empty))
+        warm = _timed(lambda: load(wanted.path, cache=wanted.cache, options=empty))
         command = [
             "env", f"ANYSHAPE_CACHE={Path(folder) / 'process'}", f"ANYSHAPE_ACTIVATIONS={options.activations}",
             sys.executable, "-m", "anyshape", "generate", str(wanted.path), "--prompt", SHORT_PROMPT, "--max-tokens", "1",
-            "--threads", str(wanted.threads),
+            "--threads", str(wanted.threads), "--cache", wanted.cache,
         ]  # fmt: skip
         cold_first = _first_output(command)
         first = statistics.median(_first_output(command) for _ in range(WARM_STARTS))

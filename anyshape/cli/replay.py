@@ -24,9 +24,8 @@ def command(
     if crash.location is not None:
         print(f"graph of: {crash.location}")
     if graph is None:
-        print(
-            f"It failed before there was a graph of ATen ops: {folder / 'fx.txt'} and {folder / 'traceback.txt'} show more."
-        )
+        print("It failed before there was a graph of ATen ops, and TorchDynamo's has what cannot be read back:")
+        print(f"{folder / 'fx.txt'} and {folder / 'traceback.txt'} show more.")
         print("For a program that fails in the same way, run yours again with TORCHDYNAMO_REPRO_AFTER=dynamo.")
         raise typer.Exit(1)
     try:

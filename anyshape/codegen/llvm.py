@@ -63,14 +63,14 @@ def host_target() -> Target:
 
 
 @cache
-def _target_machine(target: Target) -> Any:
+def _target_machine(target: Target, level: int = 3) -> Any:
     _initialise()
     try:
         backend = binding.Target.from_triple(target.triple)
     except RuntimeError as error:
         raise CodegenError(f"LLVM has no backend for target {target.triple!r}: {error}") from error
     return backend.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="default"
+        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="default"
     )
 
 
@@ -103,12 +103,12 @@ def optimise(ir_text: str, target: Target) -> str:
     return str(module)
 
 
-def emit_object(ir_text: str, target: Target) -> bytes:
-    """Compile LLVM IR text to a relocatable object file."""
+def emit_object(ir_text: str, target: Target, level: int = 3) -> bytes:
+    """Compile LLVM IR text to a relocatable object file; level 0 to 3 says how hard the code generator tries."""
     global _objects_emitted
     # Emission changes the module that it is given, so every emission parses its own.
     module = _parse(ir_text, target)
-    data: bytes = _target_machine(target).emit_object(module)
+    data: bytes = _target_machine(target, level).emit_object(module)
     with _emission_lock:
         _objects_emitted += 1
     return data

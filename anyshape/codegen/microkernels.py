@@ -6,7 +6,7 @@ It comes in parts, an object for each, so that a program links (and a first run 
 |---|---|---|
 | `Part("contract", element)` | tiles, packing, block driver; element a key of `SUM_ELEMENTS` | |
 | `Part("quantised", f"{format}_{activations}")` | rounding, tiles, driver of products with block-quantised weights | |
-| `Part("attend", element)` | softmax, packing, driver of attention; element `f32 f64 bf16 f16` | the `contract` part of `attend_parts` |
+| `Part("attend", elements)` | driver of attention and its parts; for names see `Elements.of` | the `contract` part of `attend_parts` |
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def parts_of(elements: Sequence[str]) -> tuple[Part, ...]:
 
 
 def attend_parts(element: str) -> tuple[Part, Part]:
-    """What an attention over that element type calls."""
-    return Part("contract", SUM_ELEMENTS[element]), Part("attend", element)
+    """What an attention over these elements calls."""
+    return Part("contract", SUM_ELEMENTS[element.partition("_")[0]]), Part("attend", element)
 
 
 def emit_microkernels(module: ModuleBuilder, machine: Machine, parts: Sequence[Part]) -> None:

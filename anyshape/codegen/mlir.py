@@ -143,7 +143,7 @@ def element_of(type_: Type) -> Type:
 
 def is_float_type(type_: Type) -> bool:
     """True for f16, bf16, f32, f64 and vectors of them."""
-    return str(element_of(type_)) in _FLOAT_BITS
+    return isinstance(element_of(type_), _ir.FloatType)
 
 
 def bit_width(element: Type) -> int:

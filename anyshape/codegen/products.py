@@ -1,4 +1,4 @@
-"""Every `tile.contract`, whatever its right-hand side: one entry for panels of elements and for blocks of quantised weights."""
+"""Every `tile.contract`, whatever its right-hand side: panels of elements, windows of images, blocks of quantised weights."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import cast
 from xdsl.ir import Operation
 
 from anyshape.codegen.contract import contract_schedule, contract_time, emit_contract
+from anyshape.codegen.convolve import convolve_schedule, convolve_time, emit_convolution
 from anyshape.codegen.microkernels import Part
 from anyshape.codegen.mlir import ModuleBuilder
 from anyshape.codegen.points import EmittedKernel
@@ -19,17 +20,22 @@ from anyshape.symbolic import Size
 
 def emit_product(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine: Machine) -> EmittedKernel:
     """Define the kernel of a product; what `product_part` names must be linked."""
-    emit = emit_contract if cast(ContractOp, op).blocks is None else emit_quantised
+    op = cast(ContractOp, op)
+    emit = emit_quantised if op.blocks is not None else emit_convolution if op.window is not None else emit_contract
     return emit(module, kernel, op, machine)
 
 
 def product_schedule(op: ContractOp, machine: Machine) -> Schedule:
     """The schedule of a product; sizes over the kernel's symbols."""
+    if op.window is not None:
+        return convolve_schedule(op, machine)
     return (contract_schedule if op.blocks is None else quantised_schedule)(op, machine)
 
 
 def product_time(op: ContractOp, machine: Machine) -> Size:
     """What the cost model expects of a product on one core."""
+    if op.window is not None:
+        return convolve_time(op, machine)
     return (contract_time if op.blocks is None else quantised_time)(op, machine)
 
 

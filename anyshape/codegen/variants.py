@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
+from anyshape.codegen.attend import reads_in_place
 from anyshape.codegen.attend.driver import DIRECT_QUERIES
 from anyshape.codegen.contract.driver import DIRECT_ROWS
 from anyshape.codegen.points.schedule import Schedule, invariant_ops, nested_ops, open_axes
 from anyshape.codegen.quantised import BlockShape, shape_of
-from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, tile_shape
+from anyshape.codegen.tiles.shape import MAX_ROWS, tile_shape
 from anyshape.dialects.packed_blocks import PANEL_ROWS
-from anyshape.dialects.tile import AttendOp, ContractOp, KernelOp, LanesOp, SizeOp, buffer_of
+from anyshape.dialects.packed_panels import PANEL
+from anyshape.dialects.tile import AttendOp, ContractOp, KernelOp, LanesOp, SizeOp, WholeOp, buffer_of
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
 
@@ -56,6 +58,8 @@ def variants_of(kernel: KernelOp, machine: Machine, names: Mapping[str, Size]) -
         return _of_product(outermost, machine, names)
     if isinstance(outermost, AttendOp):
         return _of_attention(outermost, names)
+    if isinstance(outermost, WholeOp):
+        return [Variant(ALWAYS, f"the kernel of {outermost.op.name}")]
     return _of_loops(kernel, machine, names)
 
 
@@ -67,6 +71,8 @@ def _of_product(op: ContractOp, machine: Machine, names: Mapping[str, Size]) -> 
     tiles = f"register tiles of up to {MAX_ROWS} rows × {shape.columns(MAX_ROWS)} columns"
     if op.packed is not None:
         return [Variant(ALWAYS, f"{tiles}, over panels that were packed with the weights")]
+    if op.window is not None:
+        return [Variant(ALWAYS, f"gathers panels of {PANEL} windows, then {tiles}")]
     packing = f"packs panels of {PANEL} columns of the right-hand side, then {tiles}"
     if not shape.is_wide:
         return [Variant(ALWAYS, packing)]
@@ -97,7 +103,7 @@ def _of_attention(op: AttendOp, names: Mapping[str, Size]) -> list[Variant]:
     packing = Variant(
         OTHERWISE, "packs keys and values in panels, chunk by chunk, with an online softmax between chunks"
     )
-    if buffer_of(op.key).strides.data[-1].constant_or(None) != 1:
+    if not reads_in_place(op):
         return [Variant(ALWAYS, packing.code)]
     return [Variant(f"{queries} <= {DIRECT_QUERIES}", "reads keys and values where they lie"), packing]
 

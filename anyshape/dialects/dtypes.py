@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -18,6 +17,8 @@ from xdsl.dialects.builtin import (
     Signedness,
 )
 from xdsl.ir import Attribute, TypeAttribute
+
+from anyshape.dialects.element_types import numpy_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,16 @@ def _integer(bits: int) -> IntegerType:
     return IntegerType(bits)
 
 
-BOOL = DType("bool", _integer(1), _integer(1), np.dtype(np.bool_), 0)
-I8 = DType("i8", _integer(8), _integer(8), np.dtype(np.int8), 1)
-U8 = DType("u8", _UNSIGNED_8, _integer(8), np.dtype(np.uint8), 2)
-I16 = DType("i16", _integer(16), _integer(16), np.dtype(np.int16), 3)
-I32 = DType("i32", _integer(32), _integer(32), np.dtype(np.int32), 4)
-I64 = DType("i64", _integer(64), _integer(64), np.dtype(np.int64), 5)
-F16 = DType("f16", Float16Type(), Float16Type(), np.dtype(np.float16), 6)
-BF16 = DType("bf16", BFloat16Type(), BFloat16Type(), np.dtype(ml_dtypes.bfloat16), 7)
-F32 = DType("f32", Float32Type(), Float32Type(), np.dtype(np.float32), 8)
-F64 = DType("f64", Float64Type(), Float64Type(), np.dtype(np.float64), 9)
+BOOL = DType("bool", _integer(1), _integer(1), numpy_type("bool"), 0)
+I8 = DType("i8", _integer(8), _integer(8), numpy_type("i8"), 1)
+U8 = DType("u8", _UNSIGNED_8, _integer(8), numpy_type("u8"), 2)
+I16 = DType("i16", _integer(16), _integer(16), numpy_type("i16"), 3)
+I32 = DType("i32", _integer(32), _integer(32), numpy_type("i32"), 4)
+I64 = DType("i64", _integer(64), _integer(64), numpy_type("i64"), 5)
+F16 = DType("f16", Float16Type(), Float16Type(), numpy_type("f16"), 6)
+BF16 = DType("bf16", BFloat16Type(), BFloat16Type(), numpy_type("bf16"), 7)
+F32 = DType("f32", Float32Type(), Float32Type(), numpy_type("f32"), 8)
+F64 = DType("f64", Float64Type(), Float64Type(), numpy_type("f64"), 9)
 
 DTYPES: tuple[DType, ...] = (BOOL, I8, U8, I16, I32, I64, F16, BF16, F32, F64)
 FLOATS: tuple[DType, ...] = (F16, BF16, F32, F64)

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -132,37 +133,49 @@ def pack_panels(format: BlockFormat, rows: Array, into: Array) -> None:
 
     def put(offset: int, values: Array) -> None:
         """Values [panels, rows, units, …] with their rows last, at a byte of each unit."""
-        parts = np.ascontiguousarray(np.moveaxis(values, 1, -1)).view(np.uint8)
-        parts = parts.reshape(*units.shape[:2], -1)
-        units[..., offset : offset + parts.shape[-1]] = parts
+        lasting = np.moveaxis(values, 1, -1)
+        size = lasting.itemsize * prod(lasting.shape[2:])
+        target = units[..., offset : offset + size].view(values.dtype).reshape(lasting.shape)
+        np.copyto(target, lasting)
 
-    put(0, format.halves(blocks, format.scale))
+    put(0, _halves(blocks, format.scale))
     if format.minimum is not None:
-        put(layout.minima, format.halves(blocks, format.minimum))
+        put(layout.minima, _halves(blocks, format.minimum))
     if layout.has_group_scales:
         scales, minima = format.group_numbers(blocks)
         put(layout.group_scales, scales)
         if layout.has_group_minima:
             put(layout.group_minima, minima)
-    stored = _tile_words(format, blocks)
-    tiles = units[..., layout.tiles :].view(_WORD).reshape(*units.shape[:2], len(stored), PANEL_ROWS)
-    for number, words in enumerate(stored):
+    low, *others = format.fields
+    if format.code_bits == 8 or (low.run == TILE_COLUMNS // 2 and not others):
+        # Files have the bytes of tiles, 4-bit codes paired as tiles pair them.
+        put(layout.tiles, _words(blocks, low.offset, layout.tiles_of_unit * layout.tile_bytes // PANEL_ROWS))
+        if format.code_bits == 8:
+            units[..., layout.tiles :].view(_WORD)[...] ^= 0x80 * _BYTES_OF_WORD
+        return
+    tiles = units[..., layout.tiles :].view(_WORD).reshape(*units.shape[:2], -1, PANEL_ROWS)
+    for number, words in enumerate(_tile_words(format, blocks)):
         tiles[:, :, number] = words
 
 
+def _halves(blocks: Array, offset: int) -> Array:
+    """The f16 at a byte of each block, in its place."""
+    return blocks[..., offset : offset + 2].view("<f2")[..., 0]
+
+
+def _words(blocks: Array, offset: int, size: int) -> Array:
+    """Bytes of each block as words of four, in their places: [panels, rows, units, words]."""
+    return blocks[..., offset : offset + size].view(_WORD)
+
+
 def _tile_words(format: BlockFormat, blocks: Array) -> list[Array]:
-    """What is stored of the codes, vector by vector of all tiles: words of four columns, each [panels, units, rows]."""
-    low, *others = format.fields
-    if format.code_bits == 8:
-        return [words ^ 0x80 * _BYTES_OF_WORD for words in _words(blocks, low.offset, format.elements)]
-    if low.run == TILE_COLUMNS // 2 and not others:
-        # Files pair columns as packed tiles do.
-        return _words(blocks, low.offset, format.elements // 2)
+    """What is stored of codes that have to be put together, vector by vector of all tiles: words of four columns, each [panels, units,
+    rows]."""
     codes, *high = (_code_words(format, field, blocks) for field in format.fields)
     stored: list[Array] = []
     for tile in range(0, len(codes), VECTORS):
         stored += [codes[tile + vector] | codes[tile + vector + 4] << 4 for vector in range(4)]
-        for field, words in zip(others, high, strict=True):
+        for field, words in zip(format.fields[1:], high, strict=True):
             for first in range(tile, tile + VECTORS, field.ways):
                 plane = words[first]
                 for way in range(1, field.ways):
@@ -171,15 +184,10 @@ def _tile_words(format: BlockFormat, blocks: Array) -> list[Array]:
     return stored
 
 
-def _words(blocks: Array, offset: int, size: int) -> list[Array]:
-    """Bytes of each block as words, each [panels, units, rows]: operations on them are long whatever the format."""
-    words = np.ascontiguousarray(blocks[..., offset : offset + size]).view(_WORD)
-    return list(np.ascontiguousarray(np.moveaxis(words, (3, 1), (0, 3))))
-
-
 def _code_words(format: BlockFormat, field: BitField, blocks: Array) -> list[Array]:
     """A field of the codes, a byte each, for every four columns."""
-    words = _words(blocks, field.offset, format.elements // field.ways)
+    # One word of every block after another: operations on them are long whatever the format.
+    words = np.ascontiguousarray(_words(blocks, field.offset, format.elements // field.ways).transpose(3, 0, 2, 1))
     if field.run == 1:
         # Bit j of four goes to byte j: the product has them at 0, 7, 14, 21 places more.
         (bits,) = words

@@ -49,19 +49,30 @@ class Scalars:
 
     FUNCTIONS: ClassVar[dict[str, type[Operation]]] = {
         "abs": math.AbsFOp,
+        "acos": math.AcosOp,
+        "acosh": math.AcoshOp,
+        "asin": math.AsinOp,
+        "asinh": math.AsinhOp,
+        "atan": math.AtanOp,
+        "atanh": math.AtanhOp,
         "ceil": math.CeilOp,
         "cos": math.CosOp,
+        "cosh": math.CoshOp,
         "erf": math.ErfOp,
         "exp": math.ExpOp,
         "exp2": math.Exp2Op,
         "expm1": math.ExpM1Op,
         "floor": math.FloorOp,
         "log": math.LogOp,
+        "log10": math.Log10Op,
         "log1p": math.Log1pOp,
+        "log2": math.Log2Op,
         "roundeven": math.RoundEvenOp,
         "rsqrt": math.RsqrtOp,
         "sin": math.SinOp,
+        "sinh": math.SinhOp,
         "sqrt": math.SqrtOp,
+        "tan": math.TanOp,
         "tanh": math.TanhOp,
         "trunc": math.TruncOp,
     }
@@ -125,6 +136,14 @@ class Scalars:
     def pow(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._append(math.PowFOp(a, b))
 
+    def atan2(self, y: SSAValue, x: SSAValue) -> SSAValue:
+        """The angle of the point (x, y), in [−π, π]."""
+        return self._append(math.Atan2Op(y, x))
+
+    def copysign(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """|a| with the sign of b, that of zeros and NaNs too."""
+        return self._append(math.CopySignOp(a, b))
+
     def compare(self, how: Comparison, a: SSAValue, b: SSAValue, *, unsigned: bool = False) -> SSAValue:
         """a ∘ b as i1. Floats compare ordered (false with NaN) except `ne`, which is true with NaN, as IEEE 754 says."""
         if is_float(a):
@@ -173,6 +192,15 @@ class Scalars:
     def to_index(self, a: SSAValue) -> SSAValue:
         """A signed integer as an index."""
         return a if a.type == INDEX else self._append(arith.IndexCastOp(a, INDEX))
+
+    def position_of(self, index: SSAValue, real: DType) -> SSAValue:
+        """An index as a float. For f32, whose positions are exact up to 2²⁴, by way of i32: lanes stay as narrow as the float's."""
+        narrow = IntegerType(8 * real.bytes)
+        return self._append(arith.SIToFPOp(self.from_index(index, narrow), cast("AnyFloat", real.scalar)))
+
+    def index_at(self, position: SSAValue, real: DType) -> SSAValue:
+        """A float rounded towards zero as an index: the inverse of `position_of`."""
+        return self.to_index(self._append(arith.FPToSIOp(position, IntegerType(8 * real.bytes))))
 
     def from_index(self, a: SSAValue, type: Attribute) -> SSAValue:
         return self._append(arith.IndexCastOp(a, type))

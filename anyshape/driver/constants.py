@@ -14,15 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from anyshape.codegen.llvm import LoadedCode
-from anyshape.codegen.tiles.pack import pack_rhs_name
-from anyshape.codegen.tiles.shape import PANEL, packed_depth
+from anyshape.codegen.symbols import pack_rhs_name
+from anyshape.dialects.arrays import Array, ArrayType, ConstantEntry, ConstantStore
 from anyshape.dialects.block_formats import BlockFormat, block_format
-from anyshape.dialects.dhlo import Array, ConstantStore
-from anyshape.dialects.dhlo.constant import ArrayType
 from anyshape.dialects.packed_blocks import PANEL_ROWS, PackedBlocks, pack_panels
+from anyshape.dialects.packed_panels import PANEL, PackedOperand, packed_depth
 from anyshape.driver.mapped import drop_pages, mapping_of
-from anyshape.host import ConstantEntry
-from anyshape.kernels import PackedOperand
 from anyshape.support.errors import ArgumentError
 
 ALIGNMENT = 64

@@ -17,8 +17,9 @@ from typing import Any, Never
 
 from torch import fx, nn
 
-from anyshape.dialects.dhlo import ConstantStore
+from anyshape.dialects.arrays import ConstantStore
 from anyshape.driver.build import build_objects, load_program
+from anyshape.driver.collector import collector_paused
 from anyshape.driver.instances import Instances
 from anyshape.driver.live import load_live
 from anyshape.driver.remarks import JOURNAL, GraphReport, Kind
@@ -37,6 +38,8 @@ from anyshape.frontends.torch.dynamo.inputs import needs_gradients, unusable_amo
 from anyshape.frontends.torch.dynamo.partitions import PREFIX, split
 from anyshape.frontends.torch.dynamo.record import record_graph
 from anyshape.frontends.torch.dynamo.signals import SIGNALS, graph_break, graph_name
+from anyshape.frontends.torch.dynamo.traced import record_traced
+from anyshape.frontends.torch.dynamo.views import separate_views
 from anyshape.frontends.torch.live import WeightWatch
 from anyshape.frontends.torch.locations import calling_line, first_source_line
 from anyshape.runtime import torch_adaptor
@@ -172,8 +175,10 @@ class _GraphCompilation:
             self._compile_seconds += time.perf_counter() - start
 
     def _compile_graph(self, graph: fx.GraphModule) -> Callee:
+        separate_views(graph.graph)
         lowering = GraphLowering(graph, stand_ins=True)
-        program = lowering.run()
+        with collector_paused():
+            program = lowering.run()
         self._note_ops(lowering, graph)
         if program is not None:
             return self._compile_part(graph, lambda: program)
@@ -270,7 +275,7 @@ class _GraphCompilation:
             store = ConstantStore()
             kept: Any = None
             if lower is None:
-                kept = None if self._functional is None else record_graph(graph)
+                kept = self._record_of(graph)
             else:
                 program = lower()  # a failed compilation has consumed the first one
                 kept, store = program.module, program.store
@@ -281,6 +286,14 @@ class _GraphCompilation:
         except Exception:  # the failure that is to be kept is worth more than whatever this one is
             return None
         return None if folder is None else replay_command(folder)
+
+    def _record_of(self, graph: fx.GraphModule) -> Any:
+        if self._functional is not None:
+            return record_graph(graph)
+        try:
+            return record_traced(graph)
+        except ValueError:
+            return None
 
     def _fail(self, error: Exception, command: str | None) -> Never:
         raise CompileError(

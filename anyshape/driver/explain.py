@@ -11,6 +11,7 @@ from typing import Any
 
 from xdsl.ir import Attribute, Operation
 
+from anyshape.codegen.attend import elements_name
 from anyshape.codegen.variants import Variant, variants_of
 from anyshape.dialects.dhlo.fusion import FusionOp, YieldOp
 from anyshape.dialects.dhlo.graph import facts_of
@@ -365,10 +366,11 @@ def _loop_text(op: Operation, names: Mapping[str, Size]) -> str:
         case ContractOp():
             batch = f"{text(op.batch.data)} of " if op.batch.data else ""
             factors = op.factors if op.blocks is None else f"blocks of {op.blocks.data}"
-            return f"product {batch}m × n × k = {text(op.extents.data)} ({factors}{', packed' if op.packed else ''})"
+            kind = "product" if op.window is None else "convolution"
+            return f"{kind} {batch}m × n × k = {text(op.extents.data)} ({factors}{', packed' if op.packed else ''})"
         case AttendOp():
             causal = ", causal" if op.causal is not None else ""
-            element = buffer_of(op.query).element_type
+            element = elements_name(op)
             return f"attention b, h, hk, s, t, d, e = {text(op.extents.data, ', ')} ({element}{causal})"
         case _:
             return ""

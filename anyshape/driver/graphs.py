@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anyshape.codegen.host import DESCRIPTOR
+from anyshape import driver
 from anyshape.codegen.llvm import LoadedCode, host_target
-from anyshape.dialects.dhlo import Array, ConstantStore
-from anyshape.dialects.dhlo.constant import ArrayType
-from anyshape.driver.build import compile_objects
+from anyshape.codegen.symbols import DESCRIPTOR
+from anyshape.dialects.arrays import Array, ArrayType, ConstantStore
 from anyshape.driver.constants import Job, fill_jobs, run_jobs
 from anyshape.driver.machine import calibrated_machine
 from anyshape.driver.stored import BuiltObjects, StoredProgram, Summary
-from anyshape.nn import FinishedGraph
 from anyshape.runtime import Program, numpy_adaptor, runtime
 from anyshape.support.errors import ArgumentError
 from anyshape.support.options import Options
 from anyshape.support.trace import Trace
+
+if TYPE_CHECKING:
+    from anyshape.nn import FinishedGraph
 
 _KIND = "anyshape.nn"
 _LIVE = "live:"
@@ -95,7 +97,7 @@ def built_graph(
     trace.log("graph", lambda: str(graph.module))
     trace.dump("graph", "mlir", lambda: str(graph.module))
     given = frozenset(graph.store.live)
-    built = compile_objects(graph.module, list(graph.names), graph.store, options, trace, machine, target)
+    built = driver.compile_objects(graph.module, list(graph.names), graph.store, options, trace, machine, target)
     if not any(entry.weight not in given and graph.store.is_live(entry.weight) for entry in built.constants.entries):
         with trace.stage("cache"):  # what is derived from weights that are not known yet is a recipe of this process
             place.put(built, given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -10,20 +11,19 @@ from typing import TypeAlias
 from weakref import ReferenceType, ref
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
 
-from anyshape.dialects.context import new_context
-from anyshape.dialects.dhlo import ConstantStore
+from anyshape.dialects.dhlo import DhloOp
 from anyshape.dialects.dhlo.graph import facts_of, only_function
+from anyshape.driver.collector import collector_paused
 from anyshape.frontends.torch.dynamo.calls import Place, Run
 from anyshape.frontends.torch.dynamo.graph import GraphInput, GraphProgram
-from anyshape.frontends.torch.dynamo.strides import Copied, Layout, Strided
+from anyshape.frontends.torch.dynamo.strides import Layout, Strided
 from anyshape.frontends.torch.program import FromConstant, FromInput, FromSize, OutputSource
-from anyshape.passes.context import GraphContext
-from anyshape.passes.cse import CsePass
-from anyshape.passes.dce import DcePass
-from anyshape.passes.simplify import SimplifyPass
-from anyshape.passes.specialise import reshape_where_nothing_moves, specialised
+from anyshape.passes.simplify import apply_law, canonicalise_sizes
+from anyshape.passes.specialise import as_reshape, specialised
+from anyshape.passes.worklist import Rewritten, rewrite_until_stable
 from anyshape.support.options import Options
 from anyshape.symbolic import Facts, Size
 from anyshape.symbolic.errors import ContradictionError
@@ -69,7 +69,9 @@ class Instances:
 
     def program_of(self, graph: GraphProgram, options: Options, compile: Callable[[GraphProgram], Run]) -> Served:
         """A program for `graph`, found or compiled."""
-        return self._find(graph, options) or self.compiled(graph, options, compile)
+        with collector_paused():
+            found = self._find(graph, options)
+        return found or self.compiled(graph, options, compile)
 
     def compiled(self, graph: GraphProgram, options: Options, compile: Callable[[GraphProgram], Run]) -> Served:
         """A program of `graph` itself, which is kept for graphs that are instances of it."""
@@ -92,8 +94,8 @@ class Instances:
             if instance is None:
                 continue
             if match.equal not in forms:
-                forms[match.equal] = _normal_form(_with_equal(special, match), special.inputs, special.store)
-            if _normal_form(instance, compiled.general.inputs, special.store) == forms[match.equal]:
+                forms[match.equal] = _normal_form(_with_equal(special, match), special.inputs)
+            if _normal_form(instance, compiled.general.inputs) == forms[match.equal]:
                 served = _with_arguments(compiled.general, special, match)
                 if served is not None:
                     return Served(served, run, tuple(_places(special, match.equal)))
@@ -203,7 +205,7 @@ def _same_outputs(general: GraphProgram, special: GraphProgram, match: _Match) -
     def lies(layout: Layout, sizes: Mapping[str, Size]) -> object:
         if isinstance(layout, Strided):
             return [tuple(size.substitute(sizes) for size in each) for each in (layout.sizes, layout.strides)]
-        return isinstance(layout, Copied)  # a permutation is part of the graph
+        return None  # a permutation is part of the graph
 
     ours = [(at(general, match.sizes, source), lies(layout, match.sizes)) for source, layout in general.outputs]
     theirs = [(at(special, equal, source), lies(layout, equal)) for source, layout in special.outputs]
@@ -245,24 +247,54 @@ def _with_equal(special: GraphProgram, match: _Match) -> ModuleOp:
     return module
 
 
-def _normal_form(module: ModuleOp, inputs: Sequence[GraphInput], store: ConstantStore) -> object:
+def _normal_form(module: ModuleOp, inputs: Sequence[GraphInput]) -> object:
     """The graph in the form in which equal computations are most likely to be equal: a value that can be compared."""
-    context = GraphContext.of(new_context(), store)
     func = only_function(module)
-    SimplifyPass().apply(context, module)
-    reshape_where_nothing_moves(func)
-    for each in (SimplifyPass(), CsePass(), DcePass()):
-        each.apply(context, module)
+    facts = facts_of(func)
+    canonicalise_sizes(func, facts)
+
+    def by_laws(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
+        return apply_law(op, rewriter, facts)
+
+    def simplest(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
+        return as_reshape(op, rewriter) or by_laws(op, rewriter)
+
+    for rewrite in (by_laws, simplest):  # laws know more of a broadcast than of the reshape that it is at these sizes
+        rewrite_until_stable(func, "instances", rewrite)
     block = func.body.block
-    numbers: dict[SSAValue, int] = {}
+    returned = block.last_op
+    assert returned is not None
+    pairs = list(zip(block.args, inputs, strict=True))
+    arguments = [value for value, spec in pairs if not spec.is_size]
+    return [value.type for value in arguments], _numbered(
+        [*arguments, *(value for value, spec in pairs if spec.is_size)], returned
+    )
+
+
+def _numbered(arguments: Sequence[SSAValue], returned: Operation) -> list[object]:
+    """The ops that lead to the results, in the order in which the results ask for them, equal ones once; values are numbers."""
+    numbers = {value: number for number, value in enumerate(arguments)}
+    count = len(arguments)
     ops: list[object] = []
-    arguments = [value for value, spec in zip(block.args, inputs, strict=True) if not spec.is_size]
-    for value in arguments:
-        numbers[value] = len(numbers)
-    for op in block.ops:
+    known: defaultdict[tuple[str, tuple[int, ...]], list[tuple[Mapping[str, Attribute], int]]] = defaultdict(list)
+    waiting = [returned]
+    while waiting:
+        op = waiting[-1]
+        missing = [value.owner for value in reversed(op.operands) if value not in numbers]
+        if missing:
+            waiting.extend(each for each in missing if isinstance(each, Operation))
+            continue
+        waiting.pop()
+        if op.results and op.results[0] in numbers:
+            continue
         assert not op.regions
         operands = tuple(numbers[value] for value in op.operands)
-        ops.append((op.name, operands, dict(op.attributes), dict(op.properties)))  # which give the types of the results
-        for value in op.results:
-            numbers[value] = len(numbers)
-    return [value.type for value in arguments], ops
+        attributes = {**op.attributes, **op.properties}  # which give the types of the results
+        alike = known[op.name, operands]
+        first = next((number for others, number in alike if others == attributes), None)
+        if first is None:
+            first, count = count, count + len(op.results)
+            alike.append((attributes, first))
+            ops.append((op.name, operands, attributes))
+        numbers.update(zip(op.results, range(first, count), strict=False))
+    return ops

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TypeAlias
 
-from anyshape.codegen.host import DESCRIPTOR
 from anyshape.codegen.llvm import LoadedCode
-from anyshape.dialects.dhlo import Array
-from anyshape.dialects.dhlo.constant import ArrayType
+from anyshape.codegen.symbols import DESCRIPTOR
+from anyshape.dialects.arrays import Array, ArrayType, ConstantEntry
 from anyshape.driver.constants import ConstantTable, Job, fill_jobs, run_jobs
 from anyshape.driver.stored import BuiltObjects
-from anyshape.host import ConstantEntry
 from anyshape.runtime import Program, runtime
 from anyshape.support.errors import ArgumentError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.dialects.dhlo import Array
+from anyshape.dialects.arrays import Array
 
 
 def mapping_of(array: Array) -> mmap.mmap | None:

@@ -7,10 +7,10 @@ import math
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
-from anyshape.codegen.tiles.shape import PANEL
-from anyshape.dialects.dhlo import ConstantStore, DhloOp, DotGeneral, Weight
-from anyshape.dialects.dhlo.constant import ArrayType
+from anyshape.dialects.arrays import ArrayType, ConstantStore
+from anyshape.dialects.dhlo import DhloOp, DotGeneral, Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
+from anyshape.dialects.packed_panels import PANEL
 from anyshape.fusion.layout import layout_of, matrices_of
 from anyshape.support.options import Options
 

@@ -11,8 +11,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from anyshape.dialects.arrays import ConstantStore
 from anyshape.dialects.context import new_context
-from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.dhlo.verify import verify_graph
 from anyshape.driver.fuse import FusePass
 from anyshape.passes.canonicalise_products import CanonicaliseProductsPass

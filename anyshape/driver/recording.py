@@ -10,17 +10,19 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from xdsl.dialects.func import FuncOp
+if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
 
-from anyshape.dialects.dhlo.fusion import FusionOp
-from anyshape.dialects.host import ProgramOp
-from anyshape.dialects.tile import KernelOp
-from anyshape.driver.constants import ConstantTable
-from anyshape.fusion import Decision
-from anyshape.kernels import Launch
-from anyshape.support.machine import Machine
-from anyshape.support.trace import Trace
+    from anyshape.dialects.dhlo.fusion import FusionOp
+    from anyshape.dialects.host import ProgramOp
+    from anyshape.dialects.tile import KernelOp
+    from anyshape.driver.constants import ConstantTable
+    from anyshape.fusion import Decision
+    from anyshape.kernels import Launch
+    from anyshape.support.machine import Machine
+    from anyshape.support.trace import Trace
 
 
 @dataclass(frozen=True)

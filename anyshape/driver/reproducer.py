@@ -2,7 +2,7 @@
 
     crash.json      the options, the versions, the line of the user's program, the error; the types of the weights
     graph.mlir      the `dhlo` graph as it was handed to the compiler; or, where making that failed:
-    graph.json      PyTorch's graph, where that is of ATen ops: there is none if making it so failed
+    graph.json      PyTorch's graph of ATen ops; if making it so failed, TorchDynamo's, unless it has what JSON cannot say
     fx.txt          PyTorch's graph, for people
     traceback.txt   where it failed
 
@@ -30,9 +30,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from anyshape.codegen.llvm import host_target
+from anyshape.dialects.arrays import ArrayType, ConstantStore
 from anyshape.dialects.context import new_context
-from anyshape.dialects.dhlo import ConstantStore
-from anyshape.dialects.dhlo.constant import ArrayType
 from anyshape.dialects.dhlo.verify import verify_graph
 from anyshape.dialects.dtypes import BY_NAME, dtype_of_numpy
 from anyshape.driver.build import compile_objects, load_program
@@ -108,7 +107,7 @@ def write_crash(
     """Write the folder, in `crashes` under the folder of dumps or of the cache.
 
     Args:
-        graph: the `dhlo` graph, or PyTorch's as `record_graph` gives it; None where that could not be made.
+        graph: the `dhlo` graph, or PyTorch's as `record_graph` or `record_traced` gives it; None where that could not be made.
         fx_text: PyTorch's graph.
 
     Returns:
@@ -145,7 +144,7 @@ def replay_command(folder: Path) -> str:
 
 
 def read_crash(folder: Path) -> tuple[Crash, ModuleOp | Json | None]:
-    """What `write_crash` wrote; its graph is None where none could be made.
+    """What `write_crash` wrote; its graph is None where none could be written.
 
     Raises:
         ArtifactError: the folder is none of its folders, or of another format.
@@ -177,9 +176,13 @@ def read_crash(folder: Path) -> tuple[Crash, ModuleOp | Json | None]:
 
 
 def replay(crash: Crash, graph: ModuleOp | Json, log: Sequence[str] = (), dump: Path | None = None) -> None:
-    """Compile the graph again, for this machine, and load it; or lower it again. What fails is raised as it is."""
+    """Compile the graph again, for this machine, and load it; or lower it, or trace it, again. What fails is raised as it is."""
     if not isinstance(graph, ModuleOp):
-        import_module("anyshape.frontends.torch.dynamo.record").lower_again(graph)
+        traced = import_module("anyshape.frontends.torch.dynamo.traced")
+        if traced.is_traced(graph):
+            traced.trace_again(graph)
+        else:
+            import_module("anyshape.frontends.torch.dynamo.record").lower_again(graph)
         return
     options = Options(verify=True, log=tuple(log), dump=dump).updated(crash.options)
     machine, target = calibrated_machine(None), host_target()

@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anyshape.codegen.llvm import Target
-from anyshape.dialects.dhlo import ConstantStore
-from anyshape.dialects.dtypes import BY_NAME, dtype_of_numpy
-from anyshape.dialects.host import ProgramOp
+from anyshape.dialects.arrays import ConstantEntry, ConstantStore
+from anyshape.dialects.element_types import element_name, numpy_type
 from anyshape.dialects.packed_blocks import PackedBlocks
-from anyshape.dialects.tile import KernelOp
+from anyshape.dialects.packed_panels import PackedOperand
 from anyshape.driver.cache import Cache, Entry, key_of
 from anyshape.driver.constants import ConstantTable
 from anyshape.driver.recording import is_recording
-from anyshape.host import ConstantEntry
-from anyshape.kernels import PackedOperand
 from anyshape.support.machine import Machine
 from anyshape.support.options import Options
 from anyshape.support.trace import Trace
+
+if TYPE_CHECKING:
+    from anyshape.dialects.host import ProgramOp
+    from anyshape.dialects.tile import KernelOp
 
 STAGE_LOGS = ("passes", "fusion", "kernels", "host", "guards", "mlir", "asm")
 """Logs of what happens while a program is compiled, and so not when it comes from the cache."""
@@ -102,7 +103,7 @@ def _to_entry(built: BuiltObjects, given: frozenset[str], beside: Any) -> Entry:
         "guards": list(summary.guards),
         "constants": [[entry.weight, entry.packed and asdict(entry.packed)] for entry in constants.entries],
         "objects": list(built.objects),
-        "weights": {name: [dtype_of_numpy(array.dtype).name, list(array.shape)] for name, array in made.items()},
+        "weights": {name: [element_name(array.dtype), list(array.shape)] for name, array in made.items()},
         "beside": beside,
     }
     return Entry(head, {**built.objects, **{name: array.tobytes() for name, array in made.items()}})
@@ -116,7 +117,7 @@ def _from_entry(entry: Entry, store: ConstantStore) -> BuiltObjects:
     head = entry.head
     for name, (dtype, shape) in head["weights"].items():
         # Its name was made of its contents, and the contents of an entry are those that were written.
-        store.put(name, np.frombuffer(entry.blobs[name], BY_NAME[dtype].numpy).reshape(shape))
+        store.put(name, np.frombuffer(entry.blobs[name], numpy_type(dtype)).reshape(shape))
     constants = tuple(
         ConstantEntry(weight, None if packed is None else _packed_from(packed)) for weight, packed in head["constants"]
     )

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from xdsl.ir import Operation
 
 from anyshape.dialects.dhlo import BroadcastInDim, Reduce, Scan, Slice, Transpose
+from anyshape.dialects.dhlo.windows import Sampling
 from anyshape.fusion.roles import domain_of, is_elementwise, is_unit_reshape, real_axes, repeats
 from anyshape.fusion.space import Space, space_of
 from anyshape.symbolic import Size
@@ -29,9 +30,16 @@ def routes_of(
     for user in users:
         for position, value in enumerate(user.operands):
             if value.owner is op:
-                step = step_of(user, position)
-                found.update(routes[user] if step is None else ((*route, step) for route in routes[user]))
+                for step in steps_of(user, position):
+                    found.update(routes[user] if step is None else ((*route, step) for route in routes[user]))
     return frozenset(found)
+
+
+def steps_of(user: Operation, operand: int) -> list[Hashable]:
+    """One `step_of` for each point at which `user` reads an operand for one point of its own."""
+    step = step_of(user, operand)
+    count = user.points_read() if isinstance(user, Sampling) and operand == 0 else 1
+    return [step] if count == 1 else [(step, number) for number in range(count)]
 
 
 def step_of(user: Operation, operand: int) -> Hashable:

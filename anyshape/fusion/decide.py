@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 from anyshape.dialects.dhlo import (
     BroadcastInDim,
     Constant,
+    Convolution,
     DotGeneral,
     Iota,
     QuantisedDot,
@@ -66,10 +67,12 @@ def decide_fusion(func: FuncOp, why_no_prologue: Judge | None = None) -> Decisio
             continue
         if role_of(op) is Role.VIEW and not _is_factor_view(op, decision):
             continue
+        if is_unit_reshape(op) and _is_read_whole(op, decision):
+            continue
         _place(op, decision)
     if why_no_prologue is not None:
         fuse_prologues(decision, why_no_prologue)
-    merge_independent(decision)
+    merge_independent(decision, func.body.block.ops)
     return decision
 
 
@@ -110,6 +113,12 @@ def _is_factor_view(op: Operation, decision: Decision) -> bool:
     return is_factor and group.anchor is not None and _why_not_factor(op, group.anchor, group) is None
 
 
+def _is_read_whole(op: Operation, decision: Decision) -> bool:
+    """Whether only kernels of one op read a value: they take what it is in memory."""
+    homes = [decision.homes_of(user) for user in users_of_op(op)]
+    return bool(homes) and all(len(home) == 1 and home[0].is_whole for home in homes)
+
+
 def _can_repeat(op: Operation) -> bool:
     """Whether several groups may each have their own copy of this op, since it is only index arithmetic."""
     return isinstance(op, Constant | SizeOf | Iota | BroadcastInDim) or (
@@ -133,6 +142,8 @@ def _join(op: Operation, group: Group, decision: Decision) -> None:
             group.anchor = op
         case Role.UPDATE:
             group.is_update = True
+        case Role.WHOLE:
+            group.is_whole = True
         case _:
             pass
     users = [user for user in users_of_op(op) if user in group.ops]
@@ -171,6 +182,8 @@ def _ends_product(op: Operation) -> bool:
 
 def _why_not_member(op: Operation, group: Group) -> str | None:
     """None when `group` may compute `op` for its own ops, else the reason why not."""
+    if group.is_whole or role_of(op) is Role.WHOLE:
+        return f"{next(iter(group.ops)).name if group.is_whole else op.name} is a kernel by itself"
     inside = [user for user in users_of_op(op) if user in group.ops]
     if _inputs_after(op, group) > MAX_INPUTS:
         return f"the kernel would read more than {MAX_INPUTS} buffers"
@@ -240,7 +253,7 @@ def _why_not_factor(op: Operation, anchor: Operation, group: Group) -> str | Non
             layout_of(operand, inside)
     except ValueError as error:
         return f"{anchor.name} reads it many times, and {error}"
-    return can_multiply(anchor, inside) if isinstance(anchor, DotGeneral | QuantisedDot) else None
+    return can_multiply(anchor, inside) if isinstance(anchor, Convolution | DotGeneral | QuantisedDot) else None
 
 
 def _why_not_reduce(op: Reduce, group: Group) -> str | None:

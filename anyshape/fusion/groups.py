@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
+from anyshape.dialects.dhlo import DhloOp
+from anyshape.dialects.dhlo.compaction import ReadSize
 from anyshape.dialects.dhlo.fusion import FusionOp
+from anyshape.dialects.sizes import DimsAttr, symbols_of
 from anyshape.fusion.alignment import Route
 from anyshape.fusion.roles import Role, role_of
 from anyshape.fusion.space import Domain, Space
@@ -39,11 +42,15 @@ class Group:
 
     is_update: bool = False
     """Whether its results are parts of tensors, written where those lie."""
+    is_whole: bool = False
+    """Whether it is one op that is a kernel by itself."""
 
     @property
     def kind(self) -> str:
         if self.is_update:
             return "update"
+        if self.is_whole:
+            return "whole"
         if self.anchor is not None:
             return "contract" if role_of(self.anchor) is Role.CONTRACT else "attend"
         if self.scanned is not None:
@@ -94,6 +101,19 @@ def users_of(value: SSAValue) -> list[Operation]:
     return [use.operation for use in value.uses]
 
 
+def symbols_used(op: Operation) -> frozenset[str]:
+    """The size symbols in an op's result types and attributes."""
+    attributes = (size.symbols for each in op.attributes.values() if isinstance(each, DimsAttr) for size in each.data)
+    return symbols_of(result.type for result in op.results).union(*attributes)
+
+
+def ops_of_size(read: ReadSize) -> list[Operation]:
+    """The ops of the graph that use the symbol which an op gives its value."""
+    block = read.parent
+    assert block is not None
+    return [op for op in block.ops if op is not read and isinstance(op, DhloOp) and read.symbol in symbols_used(op)]
+
+
 def reaches(start: Sequence[Operation], group: Group, decision: Decision, *, itself: bool = False) -> bool:
     """Whether `group` depends on any op of `start` in other groups or none, groups taken as one step.
 
@@ -114,4 +134,6 @@ def reaches(start: Sequence[Operation], group: Group, decision: Decision, *, its
             seen.add(step)
             values = step.outputs if isinstance(step, Group) else step.results
             work.extend(steps(user for value in values for user in users_of(value)))
+            if isinstance(step, ReadSize):
+                work.extend(steps(ops_of_size(step)))
     return False

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from anyshape.dialects.dhlo import BroadcastInDim, DotGeneral, QuantisedDot, Reshape, Slice, Transpose, reshape_groups
+from anyshape.dialects.dhlo import (
+    BroadcastInDim,
+    Convolution,
+    DotGeneral,
+    QuantisedDot,
+    Reshape,
+    Slice,
+    Transpose,
+    reshape_groups,
+)
 from anyshape.dialects.sizes import row_major_strides, sizes_of
 from anyshape.symbolic import Size, size_min
 
@@ -179,10 +188,33 @@ def left_matrix_of(
     return lhs, m, k, (row, ONE)
 
 
-def can_multiply(op: DotGeneral | QuantisedDot, inside: Container[Operation] | None = None) -> str | None:
+def image_of(op: Convolution, inside: Container[Operation] | None = None) -> Layout:
+    """How the image of a convolution lies; ValueError when neighbours along its last axis are not neighbours in memory."""
+    image = layout_of(op.operands[0], inside)
+    if image.strides[-1] != ONE and image.sizes[-1] != ONE:
+        raise ValueError("the places of a line of the image are not neighbours in memory")
+    return replace(image, strides=(*image.strides[:-1], ONE))
+
+
+def filters_of(op: Convolution, inside: Container[Operation] | None = None) -> tuple[Layout, Size, Size]:
+    """The filters of a convolution: their layout, elements of one, and the stride from one to the next.
+
+    Raises ValueError when the elements of a filter are not neighbours in memory.
+    """
+    filters = layout_of(op.operands[1], inside)
+    merged = filters.merged(1, len(filters.sizes))
+    if merged is None or (merged[1] != ONE and merged[0] != ONE):
+        raise ValueError("the elements of a filter are not neighbours in memory")
+    return filters, merged[0], filters.strides[0]
+
+
+def can_multiply(op: DotGeneral | QuantisedDot | Convolution, inside: Container[Operation] | None = None) -> str | None:
     """None when both factors are strided matrices over their batch axes, else why not."""
     try:
-        if isinstance(op, QuantisedDot):
+        if isinstance(op, Convolution):
+            image_of(op, inside)
+            filters_of(op, inside)
+        elif isinstance(op, QuantisedDot):
             left_matrix_of(op, inside)
         else:
             matrices_of(op, inside)

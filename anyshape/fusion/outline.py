@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from anyshape.dialects.dhlo import DhloOp
+from anyshape.dialects.dhlo.compaction import ReadSize
 from anyshape.dialects.dhlo.fusion import FusionOp, YieldOp
 from anyshape.fusion.decide import Decision, Group
+from anyshape.fusion.groups import symbols_used
 
 
 def outline_groups(func: FuncOp, decision: Decision) -> list[FusionOp]:
@@ -42,6 +45,7 @@ def _ordered(block: Block, decision: Decision) -> list[Group | Operation]:
     """Groups and ungrouped ops, each after whatever it depends on (depth first, so the order follows the program)."""
     order: dict[Group | Operation, None] = {}
     producers = {value: group for group in decision.groups for value in group.outputs}
+    readers = {op.symbol: op for op in block.ops if isinstance(op, ReadSize)}
 
     for op in block.ops:
         homes = [group for group in decision.homes_of(op) if any(value in group.outputs for value in op.results)]
@@ -55,6 +59,7 @@ def _ordered(block: Block, decision: Decision) -> list[Group | Operation]:
                 order[item] = None
                 continue
             work.append((item, True))
+            work.extend((read, False) for read in _reads_before(item, readers) if read not in order)
             for value in _operands(item):
                 needed = producers.get(value)
                 if needed is not None and needed not in order:
@@ -62,6 +67,15 @@ def _ordered(block: Block, decision: Decision) -> list[Group | Operation]:
                 elif needed is None and isinstance(value.owner, Operation) and value.owner not in order:
                     work.append((value.owner, False))
     return list(order)
+
+
+def _reads_before(item: Group | Operation, readers: Mapping[str, ReadSize]) -> list[ReadSize]:
+    """The ops that give size symbols their values which an item uses."""
+    if not readers:
+        return []
+    ops = item.ops if isinstance(item, Group) else [item]
+    symbols = sorted(frozenset[str]().union(*(symbols_used(op) for op in ops if isinstance(op, DhloOp))))
+    return [readers[symbol] for symbol in symbols if symbol in readers and readers[symbol] is not item]
 
 
 def _operands(item: Group | Operation) -> Sequence[SSAValue]:

@@ -10,7 +10,9 @@ from anyshape.dialects.dhlo import (
     Attention,
     BroadcastInDim,
     Constant,
+    Convolution,
     DhloOp,
+    DirectConvolution,
     DotGeneral,
     DynamicUpdateSlice,
     Elementwise,
@@ -25,6 +27,11 @@ from anyshape.dialects.dhlo import (
     Transpose,
     Weight,
 )
+from anyshape.dialects.dhlo.compaction import ReadSize
+from anyshape.dialects.dhlo.grid_sample import GridSample
+from anyshape.dialects.dhlo.random import RngBitGenerator
+from anyshape.dialects.dhlo.whole import Whole
+from anyshape.dialects.dhlo.windows import Sampling
 from anyshape.dialects.sizes import sizes_of, without_ones
 from anyshape.symbolic import Size
 
@@ -40,12 +47,13 @@ class Role(Enum):
     CONTRACT = "product"
     ATTEND = "attention"
     UPDATE = "part of a tensor, written where that lies"
+    WHOLE = "a kernel by itself"
 
 
 def role_of(op: Operation) -> Role:
     """The role of a `dhlo` op that has no expansion left."""
     match op:
-        case Weight():
+        case Weight() | ReadSize():
             return Role.RESIDENT
         case Reshape():
             return Role.POINT if op.only_ones_differ else Role.VIEW
@@ -53,12 +61,14 @@ def role_of(op: Operation) -> Role:
             return Role.REDUCE if reduced_axes(op) else Role.POINT
         case Scan():
             return Role.SCAN if is_scan(op) else Role.POINT
-        case DotGeneral() | QuantisedDot():
+        case Convolution() | DotGeneral() | QuantisedDot():
             return Role.CONTRACT
         case Attention():
             return Role.ATTEND
         case DynamicUpdateSlice() if op.attribute("in_place"):
             return Role.UPDATE
+        case Whole():
+            return Role.WHOLE
         case DhloOp():
             return Role.POINT
         case _:
@@ -90,11 +100,13 @@ def cost_of(op: Operation) -> int:
             return op.COST
         case Gather():
             return 4
+        case Sampling() | RngBitGenerator():
+            return op.cost
         case Reduce():
             return 1000 if reduced_axes(op) else 0
         case Scan():
             return 1000 if is_scan(op) else 0
-        case DotGeneral() | QuantisedDot() | Attention():
+        case Convolution() | DotGeneral() | QuantisedDot() | Attention() | Whole():
             return 1000
         case _:
             return 2
@@ -102,12 +114,12 @@ def cost_of(op: Operation) -> int:
 
 def reads_anywhere(op: Operation, operand: int) -> bool:
     """Whether the op reads this operand at points that depend on data, so that it must be in memory."""
-    return isinstance(op, Gather) and operand == 0
+    return isinstance(op, Gather | DirectConvolution | GridSample) and operand == 0
 
 
 def checks_indices(op: Operation) -> bool:
-    """Whether the op reports an index out of range, which only loops can do: a product's epilogue has no way to fail."""
-    return isinstance(op, Gather)
+    """Whether the op reports an index out of range, which a product's epilogue cannot do: it has no way to fail."""
+    return isinstance(op, Gather) or (isinstance(op, Whole) and op.CHECKS_INDICES)
 
 
 def repeats(op: Operation) -> bool:

@@ -1,5 +1,5 @@
 """Groups → host program: sizes, guards, buffers, launches."""
 
-from anyshape.host.build import BuiltProgram, ConstantEntry, LaunchShape, build_program
+from anyshape.host.build import BuiltProgram, LaunchShape, build_program
 
-__all__ = ["BuiltProgram", "ConstantEntry", "LaunchShape", "build_program"]
+__all__ = ["BuiltProgram", "LaunchShape", "build_program"]

@@ -15,14 +15,16 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.dialects import host
+from anyshape.dialects.arrays import ConstantEntry
 from anyshape.dialects.dhlo import Reshape, Weight
+from anyshape.dialects.dhlo.compaction import ReadSize
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.dhlo.graph import updates_of
-from anyshape.dialects.packed_blocks import PackedBlocks
-from anyshape.dialects.sizes import dtype_of, sizes_of
+from anyshape.dialects.locations import location_text
+from anyshape.dialects.sizes import dtype_of, sizes_of, symbols_of
 from anyshape.dialects.tile import BufferType, buffer, buffer_of
 from anyshape.fusion import viewed
-from anyshape.kernels import Launch, PackedOperand
+from anyshape.kernels import Launch
 from anyshape.support.errors import CodegenError, ExportError
 from anyshape.symbolic import Relation, Size, describe_relation
 
@@ -37,23 +39,6 @@ class LaunchShape:
     extent: Size
     grain: Size
     scratch_bytes: Size
-
-
-@dataclass(frozen=True)
-class ConstantEntry:
-    """An entry of the constant table: a weight as it is, or packed."""
-
-    weight: str
-    packed: PackedOperand | PackedBlocks | None = None
-
-    @property
-    def name(self) -> str:
-        if self.packed is None:
-            return self.weight
-        p = self.packed
-        if isinstance(p, PackedBlocks):
-            return f"{self.weight}:blocks[{p.k},{p.n},{p.format}]"
-        return f"{self.weight}:panels[{p.k},{p.n},{p.k_stride},{p.n_stride},{p.factors}]"
 
 
 @dataclass
@@ -105,6 +90,9 @@ class _Builder:
         self.table: dict[ConstantEntry, SSAValue] = {}
         self.bound: dict[str, tuple[str, int]] = {}
         self.launched: set[Operation] = set()
+        self.launch_shapes: dict[tuple[str, tuple[str, ...]], tuple[Size, Size, Size]] = {}
+        self.waiting: list[Relation] = []
+        """Conditions on sizes that are read from data later."""
 
     def build(self, relations: Sequence[Relation]) -> BuiltProgram:
         self._bind_sizes()
@@ -117,6 +105,8 @@ class _Builder:
             match op:
                 case FusionOp():
                     self._launch(op)
+                case ReadSize():
+                    self._read(op)
                 case Reshape():
                     if op.result not in self.buffers:
                         source = self._buffer(op.operands[0])
@@ -175,12 +165,20 @@ class _Builder:
 
     def _axes(self, symbols: Sequence[str]) -> str:
         """Where each symbol is bound: `d0 is axis 0 of args[0]`."""
-        return ", ".join(f"{s} is axis {self.bound[s][1]} of {self.bound[s][0]}" for s in symbols)
+        texts: list[str] = []
+        for symbol in symbols:
+            name, axis = self.bound[symbol]
+            texts.append(f"{symbol} is axis {axis} of {name}" if axis >= 0 else f"{symbol} is read from data")
+        return ", ".join(texts)
 
     def _guard(self, relations: Sequence[Relation]) -> None:
+        read = {op.symbol for op in self.graph.ops if isinstance(op, ReadSize)}
         for relation in relations:
             symbols = sorted(relation.symbols)
             free = [symbol for symbol in symbols if symbol not in self.bound]
+            if free and read.issuperset(free):
+                self.waiting.append(relation)
+                continue
             if free:
                 raise ExportError(
                     f"a condition of the model is about size {free[0]!r}, which is not the size of an input's axis",
@@ -188,10 +186,29 @@ class _Builder:
                     expected="every size in a condition to be the whole size of some input axis",
                     remedy="pass an input with that axis, or make the axes that it comes from static",
                 )
-            shown = symbols[:SHOWN]
-            got = ", ".join(f"argument {self.bound[s][0]}, axis {self.bound[s][1]}: got size %lld" for s in shown)
-            message = f"{got}; allowed only if {describe_relation(relation)}, where {self._axes(symbols)}"
-            self._append(host.GuardOp(relation, message, [Size.symbol(symbol) for symbol in shown]))
+            self._guard_relation(relation)
+
+    def _guard_relation(self, relation: Relation) -> None:
+        symbols = sorted(relation.symbols)
+        shown = symbols[:SHOWN]
+        got = ", ".join(f"{self._place(symbol)}: got size %lld" for symbol in shown)
+        message = f"{got}; allowed only if {describe_relation(relation)}, where {self._axes(symbols)}"
+        self._append(host.GuardOp(relation, message, [Size.symbol(symbol) for symbol in shown]))
+
+    def _place(self, symbol: str) -> str:
+        name, axis = self.bound[symbol]
+        return f"argument {name}, axis {axis}" if axis >= 0 else name
+
+    def _read(self, op: ReadSize) -> None:
+        """Bind the symbol of a size that the data say, and do what waited for it."""
+        source = self.buffers[op.result] = self._buffer(op.operands[0])
+        self._append(host.ReadOp(op.symbol, source))
+        self.bound[op.symbol] = ((location_text(op.location) or "a size that the data say").replace("%", "%%"), -1)
+        ready = [relation for relation in self.waiting if relation.symbols <= self.bound.keys()]
+        self.waiting = [relation for relation in self.waiting if relation not in ready]
+        for relation in ready:
+            self._guard_relation(relation)
+        self._allocate_results()
 
     def _argument(self, value: BlockArgument, argument: BlockArgument) -> Operation:
         """What makes a buffer of an argument."""
@@ -228,6 +245,8 @@ class _Builder:
         """Let the caller allocate all results before the first launch: its code is in the caches then, and after a call's
         weights have gone through them it would take tens of microseconds."""
         for value, (index, returned) in self._results().items():
+            if value in self.buffers or not symbols_of([returned.type, value.type]) <= self.bound.keys():
+                continue  # it is allocated already, or its size is not known yet
             output = self._append(host.OutputOp(index, _type_of(returned))).results[0]
             self.buffers[value] = self.buffers[returned] = output
             if returned is not value:
@@ -275,18 +294,30 @@ class _Builder:
             if value not in self.buffers:
                 self.buffers[value] = self._append(host.AllocateOp(_type_of(value))).results[0]
             arguments.append(self.buffers[value])
-        shape = self.shapes[kernel.sym_name.data]
+        extent, grain, scratch = self._launch_shape(kernel.sym_name.data, launch.symbols)
         self._append(
             host.LaunchOp(
                 kernel.sym_name.data,
                 arguments,
                 [Size.symbol(symbol) for symbol in launch.symbols],
-                extent=shape.extent.substitute(names),
-                grain=shape.grain.substitute(names),
-                scratch=shape.scratch_bytes.substitute(names),
+                extent=extent,
+                grain=grain,
+                scratch=scratch,
                 outputs=len(fusion.results),
             )
         )
+
+    def _launch_shape(self, kernel: str, symbols: tuple[str, ...]) -> tuple[Size, Size, Size]:
+        """Extent, grain and bytes of scratch of a launch over these symbols of the program; layers that are equal share them."""
+        found = self.launch_shapes.get((kernel, symbols))
+        if found is None:
+            names = {f"s{number}": Size.symbol(symbol) for number, symbol in enumerate(symbols)}
+            shape = self.shapes[kernel]
+            extent, grain, scratch = (
+                size.substitute(names) for size in (shape.extent, shape.grain, shape.scratch_bytes)
+            )
+            found = self.launch_shapes[kernel, symbols] = (extent, grain, scratch)
+        return found
 
 
 def _type_of(value: SSAValue) -> BufferType:

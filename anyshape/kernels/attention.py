@@ -25,16 +25,18 @@ def plan_attention(group: CanonicalGroup, name: str) -> tuple[KernelOp, tuple[in
     types: list[BufferType] = [
         buffer(dtype_of(layout.root.type).scalar, layout.sizes, layout.strides) for layout in layouts[:3]
     ]
-    if len(layouts) == 4:
+    if attention.mask is not None:
         mask = layouts[3]
         strides = [
             stride if have == want else ZERO if have == ONE else stride * size_min(have - 1, 1)
             for have, want, stride in zip(mask.sizes, (b, h, s, t), mask.strides, strict=True)
         ]
         types.append(buffer(dtype_of(mask.root.type).scalar, [b, h, s, t], strides))
+    scales = layouts[3:] if attention.is_scaled else []
+    types += [buffer(dtype_of(scale.root.type).scalar, scale.sizes, scale.strides) for scale in scales]
     types.append(buffer(dtype_of(result.type).scalar, [b, h, s, e], _output_strides(result)))
     kernel = KernelOp(name, group.names, types)
-    query, key, value, *masks, out = kernel.body.block.args
+    query, key, value, *others, out = kernel.body.block.args
     scale = attention.attributes["scale"]
     assert isinstance(scale, FloatAttr)
     kernel.body.block.add_op(
@@ -43,12 +45,13 @@ def plan_attention(group: CanonicalGroup, name: str) -> tuple[KernelOp, tuple[in
             key,
             value,
             out,
-            masks[0] if masks else None,
+            None if attention.mask is None else others[0],
             (b, h, hk, s, t, d, e),
             scale.value.data,
             causal=bool(attention.attribute("causal")),
             after_past=bool(attention.attribute("after_past")),
             window=attention.integer("window"),
+            scales=others if attention.is_scaled else (),
         )
     )
     offsets = {index: layout.offset for index, layout in enumerate(layouts) if layout.offset != ZERO}

@@ -1,13 +1,13 @@
-"""Groups with canonical names: equal structure gives equal text, whatever the symbols were called in the program."""
+"""Groups with canonical names: equal structure gives equal kernels, whatever the symbols were called in the program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
+from operator import itemgetter
 
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.printer import Printer
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.sizes import DimsAttr, Tensor, dtype_of, sizes_of, tensor
@@ -16,12 +16,11 @@ from anyshape.symbolic import Size
 
 @dataclass(frozen=True)
 class CanonicalGroup:
-    """A group whose symbols are s0, s1, …: `key` is its text; `symbols` what the program calls s0, s1, …"""
+    """A group whose symbols are s0, s1, …; `symbols` is what the program calls these."""
 
     kind: str
     block: Block
     symbols: tuple[str, ...]
-    key: str
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,7 +42,8 @@ def rename_type(type: Attribute, names: Mapping[str, Size]) -> Tensor:
     return tensor(dtype_of(type), [size.substitute(names) for size in sizes_of(type)])
 
 
-def _symbols_in_order(fusion: FusionOp) -> list[str]:
+def symbols_in_order(fusion: FusionOp) -> list[str]:
+    """The symbols of a group in order of appearance: s0, s1, …"""
     found: dict[str, None] = {}
 
     def note(sizes: Iterable[Size]) -> None:
@@ -72,10 +72,9 @@ def recreate(op: Operation, operands: list[SSAValue], result_types: list[Attribu
     return copy
 
 
-def canonicalise(fusion: FusionOp) -> CanonicalGroup:
-    """The group of `fusion` with symbols s0, s1, … in order of appearance."""
-    symbols = _symbols_in_order(fusion)
-    names = {symbol: Size.symbol(f"s{number}") for number, symbol in enumerate(symbols)}
+def canonicalise(fusion: FusionOp, symbols: Sequence[str]) -> CanonicalGroup:
+    """The group of `fusion`, with s0, s1, … for its symbols."""
+    names = _names_of(symbols)
     block = Block(arg_types=[rename_type(argument.type, names) for argument in fusion.block.args])
     inner: dict[SSAValue, SSAValue] = dict(zip(fusion.block.args, block.args, strict=True))
     for op in fusion.block.ops:
@@ -84,20 +83,47 @@ def canonicalise(fusion: FusionOp) -> CanonicalGroup:
         copy.attributes = {key: rename(value, names) for key, value in op.attributes.items()}
         block.add_op(copy)
         inner.update(zip(op.results, copy.results, strict=True))
-    return CanonicalGroup(fusion.kind.data, block, tuple(symbols), f"{fusion.kind.data}\n{text_of(block)}")
+    return CanonicalGroup(fusion.kind.data, block, tuple(symbols))
 
 
-def text_of(block: Block) -> str:
-    """The block as text, SSA names canonical."""
-    stream = StringIO()
-    Printer(stream=stream, print_generic_format=False).print_region(_cloned(block))
-    return stream.getvalue()
+def structure_of(fusion: FusionOp, symbols: Sequence[str]) -> Hashable:
+    """A key that two groups share where `canonicalise` gives the same ops of both: much sooner made than their text."""
+    names = _names_of(symbols)
+    numbers: dict[SSAValue, int] = {}
+
+    def structure(attribute: Attribute) -> Hashable:
+        match attribute:
+            case DimsAttr():
+                return tuple(size.substitute(names) for size in attribute.data)
+            case FloatAttr():  # -0.0 equals 0.0, and is another constant
+                return attribute.type, attribute.value.data.hex()
+            case ArrayAttr():
+                return tuple(map(structure, attribute.data))
+            case DictionaryAttr():
+                return tuple((key, structure(value)) for key, value in sorted(attribute.data.items()))
+            case _ if hasattr(attribute, "encoding"):
+                return type_structure(attribute)
+            case _:
+                return attribute
+
+    def type_structure(type: Attribute) -> Hashable:
+        return dtype_of(type).name, tuple(size.substitute(names) for size in sizes_of(type))
+
+    def define(values: Iterable[SSAValue]) -> Hashable:
+        """Number values; returns their types."""
+        types: list[Hashable] = []
+        for value in values:
+            numbers[value] = len(numbers)
+            types.append(type_structure(value.type))
+        return tuple(types)
+
+    rows: list[Hashable] = [fusion.kind.data, define(fusion.block.args)]
+    for op in fusion.block.ops:
+        operands = tuple(numbers[value] for value in op.operands)
+        named = sorted([*op.attributes.items(), *op.properties.items()], key=itemgetter(0))
+        rows.append((op.name, operands, tuple((key, structure(value)) for key, value in named), define(op.results)))
+    return tuple(rows)
 
 
-def _cloned(block: Block) -> Region:
-    """A region with a copy of the block, since a block belongs to one region only."""
-    region = Region(Block(arg_types=block.arg_types))
-    mapper: dict[SSAValue, SSAValue] = dict(zip(block.args, region.block.args, strict=True))
-    for op in block.ops:
-        region.block.add_op(op.clone(mapper))
-    return region
+def _names_of(symbols: Sequence[str]) -> Mapping[str, Size]:
+    return {symbol: Size.symbol(f"s{number}") for number, symbol in enumerate(symbols)}

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from anyshape.dialects.dhlo import Gather
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.locations import location_text
 from anyshape.dialects.packed_blocks import PackedBlocks
+from anyshape.dialects.packed_panels import PackedOperand
 from anyshape.dialects.tile import KernelOp
+from anyshape.fusion.roles import checks_indices
 from anyshape.kernels.attention import plan_attention
-from anyshape.kernels.canonical import CanonicalGroup, canonicalise
+from anyshape.kernels.canonical import CanonicalGroup, canonicalise, structure_of, symbols_in_order
+from anyshape.kernels.convolution import convolution_of, plan_convolution
 from anyshape.kernels.loops import plan_loops
-from anyshape.kernels.products import PackedOperand, has_product_kernel, plan_product
+from anyshape.kernels.products import has_product_kernel, plan_product
 from anyshape.kernels.quantised import plan_quantised, quantised_dot_of
 from anyshape.kernels.scans import plan_scans
 from anyshape.kernels.updates import Update, plan_updates
+from anyshape.kernels.whole import plan_whole
 from anyshape.symbolic import Size
 
 
@@ -50,35 +53,44 @@ class Launch:
 
 @dataclass
 class PlanTable:
-    """Plans by the canonical text of their group: six equal layers have the kernels of one.
+    """Plans by the structure of their group: six equal layers have the kernels of one.
 
     `activations` says what the left-hand sides of quantised products are rounded to, `int16` or `int8`.
     """
 
     activations: str = "int16"
-    plans: dict[str, Plan] = field(default_factory=dict[str, Plan])
+    plans: dict[Hashable, Plan] = field(default_factory=dict[Hashable, Plan])
     sites: list[str] = field(default_factory=list[str])
 
     def launch_of(self, fusion: FusionOp, constant_inputs: frozenset[int]) -> Launch:
         """The plan of a group, made when no equal group was planned before."""
-        group = canonicalise(fusion)
-        sites = self._sites_of(fusion, group)
-        packable = ",".join(map(str, sorted(constant_inputs))) if group.kind == "contract" else ""
-        key = f"{packable};{sorted(sites.values())}\n{group.key}"
+        symbols = symbols_in_order(fusion)
+        packable = constant_inputs if fusion.kind.data == "contract" else frozenset[int]()
+        key: Hashable = (packable, len(self.sites) if _has_sites(fusion) else None, structure_of(fusion, symbols))
         if key not in self.plans:
+            group = canonicalise(fusion, symbols)
             self.plans[key] = plan_group(
-                group, f"k{len(self.plans)}_{group.kind}", constant_inputs, sites, self.activations
+                group,
+                f"k{len(self.plans)}_{group.kind}",
+                constant_inputs,
+                self._sites_of(fusion, group),
+                self.activations,
             )
-        return Launch(fusion, self.plans[key], group.symbols)
+        return Launch(fusion, self.plans[key], tuple(symbols))
 
     def _sites_of(self, fusion: FusionOp, group: CanonicalGroup) -> dict[Operation, int]:
         sites: dict[Operation, int] = {}
         for op, copy in zip(fusion.block.ops, group.block.ops, strict=True):
-            if isinstance(op, Gather):
+            if checks_indices(op):
                 sites[copy] = len(self.sites)
                 where = (location_text(op.location) or "an unknown line").replace("%", "%%")  # part of a format
                 self.sites.append(f"an index at {where}: index %lld is out of range [0, %lld)")
         return sites
+
+
+def _has_sites(fusion: FusionOp) -> bool:
+    """Whether the kernel's errors name lines of the program, so that no other group has the same."""
+    return any(map(checks_indices, fusion.block.ops))
 
 
 def plan_group(
@@ -93,6 +105,10 @@ def plan_group(
     if quantised is not None:
         kernel, packed, inputs, offsets = plan_quantised(group, quantised, name, activations)
         return Plan(kernel, inputs, packed, offsets)
+    convolution = convolution_of(group)
+    if convolution is not None:
+        kernel, inputs, offsets = plan_convolution(group, convolution, name)
+        return Plan(kernel, inputs, offsets=offsets)
     match group.kind:
         case "contract" if has_product_kernel(group):
             product = plan_product(group, name, constant_inputs, sites)
@@ -103,6 +119,9 @@ def plan_group(
         case "update":
             kernel, inputs, extent, updates = plan_updates(group, name, sites)
             return Plan(kernel, inputs, extent=extent, updates=updates)
+        case "whole":
+            kernel, inputs = plan_whole(group, name, sites)
+            return Plan(kernel, inputs)
         case "scan":
             kernel, extent = plan_scans(group, name, sites)
             return Plan(kernel, tuple(range(len(group.block.args))), extent=extent)

@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.dhlo import DhloOp, DotGeneral, Reduce, Scan
+from anyshape.dialects.dhlo.windows import WindowsFamily
 from anyshape.dialects.scalars import Scalars
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import (
@@ -222,7 +223,10 @@ class PlanPoints:
         return tuple(self.size(0) if size == Size.const(1) else next(rest) for size in sizes_of(value.type))
 
     def _reduced(self, op: Reduce, at: At) -> SSAValue:
-        """Loops over the reduced axes; the innermost runs in lanes where no lanes are open and it is the last axis."""
+        """Loops over the reduced axes; the innermost runs in lanes where no lanes are open and it is the last axis.
+
+        Windows are small: there the lanes are around the loops, so that they are folded once and not for each row of a window.
+        """
         axes = reduced_axes(op)
         sizes = op.operand_sizes()
         kind = _tile_kind(op)
@@ -231,13 +235,16 @@ class PlanPoints:
         indices: list[SSAValue | None] = [
             self.size(0) if axis in ones else None if axis in axes else next(kept) for axis in range(len(sizes))
         ]
-        free = not any(isinstance(scope.block.parent_op(), LanesOp) for scope in self._scopes)
+        last = real_axes(sizes)[-1] if axes else None
+        free = not any(isinstance(scope.block.parent_op(), LanesOp) for scope in self._scopes) and last in axes
+        if free and len(axes) > 1 and _reads_windows(op.operands[0]):
+            axes = (axes[-1], *axes[:-1])
 
         def nest(rest: Sequence[int]) -> SSAValue:
             if not rest:
                 return self.evaluate(op.operands[0], tuple(index for index in indices if index is not None))
             axis = rest[0]
-            in_lanes = free and len(rest) == 1 and axis == real_axes(sizes)[-1]
+            in_lanes = free and axis == last
             loop = (LanesOp if in_lanes else LoopOp)(sizes[axis], [kind], [dtype_of(op.operands[0].type).scalar])
             self.append(loop)
             with self.scope(loop.body.block):
@@ -294,6 +301,19 @@ class PlanPoints:
             return loop.results[0]
 
         return nest(0)
+
+
+def _reads_windows(value: SSAValue) -> bool:
+    """Whether a value is made of windows, point by point."""
+    work, seen = [value], set[SSAValue]()
+    while work:
+        owner = work.pop().owner
+        if isinstance(owner, WindowsFamily):
+            return True
+        if isinstance(owner, Operation) and is_elementwise(owner):
+            work.extend(operand for operand in owner.operands if operand not in seen)
+            seen.update(owner.operands)
+    return False
 
 
 def _tile_kind(op: Reduce | Scan) -> str:

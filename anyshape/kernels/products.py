@@ -16,6 +16,7 @@ from anyshape.dialects.dhlo import DhloOp, DotGeneral
 from anyshape.dialects.dhlo.fusion import YieldOp
 from anyshape.dialects.dhlo.movement import delinearise
 from anyshape.dialects.dtypes import BF16, F16, F32, F64, I8, I32
+from anyshape.dialects.packed_panels import PackedOperand
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import BufferType, ContractOp, KernelOp, ScratchOp, buffer, factors_name
 from anyshape.fusion.layout import (
@@ -37,20 +38,6 @@ TILED = (F32, F64, F16, BF16)
 """Element types of factors that targets have register tiles for, beside i8 with sums in i32."""
 MIXED = ((F32, BF16, F32), (F32, F16, F32), (F32, I8, F32))
 """(lhs, rhs, result) that differ and have register tiles."""
-
-
-@dataclass(frozen=True)
-class PackedOperand:
-    """A constant right-hand side as a k × n matrix: strides in elements of the array as it was.
-
-    `factors` (`ContractOp.factors`) are the element types of the product, which say in what form its panels are.
-    """
-
-    k: int
-    n: int
-    k_stride: int
-    n_stride: int
-    factors: str
 
 
 def has_product_kernel(group: CanonicalGroup) -> bool:

@@ -38,6 +38,9 @@ LARGEST_NAME = 64
 LARGEST_KEY = 1 << 16
 LARGEST_TEXT = 1 << 24
 MOST_AXES = 4
+MOST_PARTS = 1024
+_NUMBER, _COUNT, _TOTAL = "split.no", "split.count", "split.tensors.count"
+"""Keys of a part of a model: which it is, of how many, and how many tensors they have together."""
 MOST_BLOCKS = 512
 """Layers of a model; the largest published ones have 126."""
 
@@ -178,19 +181,55 @@ class GGUFFile:
 
 
 def open(path: str | os.PathLike[str]) -> GGUFFile:
-    """Map a file and read its header.
+    """Map a file, and the other parts of a model that is split in several, and read their headers.
 
     Raises FileFormatError for anything that is not a sound, whole GGUF file of version 2 or 3 with the element types in
     `TENSOR_TYPES`, and OSError where the file cannot be opened.
     """
     path = Path(path)
+    metadata, tensors = _read(path)
+    count = metadata.integer(_COUNT, 1, minimum=0, maximum=MOST_PARTS)
+    if count > 1:
+        tensors = _all_parts(path, count, metadata, tensors)
+    return GGUFFile(path, metadata, MappingProxyType(tensors))
+
+
+def _read(path: Path) -> tuple[Metadata, dict[str, StoredTensor]]:
+    """The keys and tensors of one file."""
     header = _Header(path, map_file(path, "a GGUF file"))
     tensors, keys = header.start()
-    values = header.keys(keys)
-    metadata = Metadata(str(path), MappingProxyType(values))
-    if metadata.integer("split.count", 1, maximum=1 << 16) > 1:
-        raise metadata.wrong("split.count", values["split.count"], "1: all parts merged by `llama-gguf-split --merge`")
-    return GGUFFile(path, metadata, MappingProxyType(header.tensors(tensors, _alignment(metadata))))
+    metadata = Metadata(str(path), MappingProxyType(header.keys(keys)))
+    return metadata, header.tensors(tensors, _alignment(metadata))
+
+
+def _all_parts(path: Path, count: int, first: Metadata, tensors: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
+    """The tensors of all parts of a model, of which `path` is the first: its keys are the model's, the others tell which they are."""
+    ending = f"-00001-of-{count:05d}.gguf"
+    if first.integer(_NUMBER) != 0 or not path.name.endswith(ending):
+        raise FileFormatError(
+            "a part of a model that is not its first", where=str(path), got=f"part {first.integer(_NUMBER) + 1} of {count}",
+            expected=f"a name that ends in {ending}", remedy="give the first part, under the name that it was published by",
+        )  # fmt: skip
+    found = dict(tensors)
+    for number in range(1, count):
+        part = path.with_name(f"{path.name.removesuffix(ending)}-{number + 1:05d}-of-{count:05d}.gguf")
+        if not part.exists():
+            raise FileFormatError(
+                "a part of the model is missing",
+                where=str(path),
+                expected=part.name,
+                remedy="put all parts in one folder",
+            )
+        metadata, more = _read(part)
+        if (metadata.integer(_NUMBER), metadata.integer(_COUNT)) != (number, count):
+            raise metadata.wrong(_NUMBER, metadata[_NUMBER], f"{number}, of {count}")
+        twice = next((name for name in more if name in found), None)
+        if twice is not None:
+            raise FileFormatError("a tensor is in two parts", where=str(part), got=repr(twice), remedy=_AGAIN)
+        found |= more
+    if first.integer(_TOTAL, len(found)) != len(found):
+        raise first.wrong(_TOTAL, first[_TOTAL], f"{len(found)}, as many as the parts have")
+    return found
 
 
 def _alignment(metadata: Metadata) -> int:

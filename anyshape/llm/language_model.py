@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from operator import index
 from pathlib import Path
-from typing import SupportsIndex, cast
+from typing import TYPE_CHECKING, SupportsIndex, cast
 
-from anyshape.llm import chat, checkpoint, gguf, gguf_tokenizer, json_tokenizer
-from anyshape.llm.chat import ChatTemplate
+from anyshape import llm
+from anyshape.llm import checkpoint, gguf, gguf_tokenizer, json_tokenizer
 from anyshape.llm.generate import Generation, Limits
+from anyshape.llm.key_cache import DEFAULT, CacheType, cache_type
 from anyshape.llm.model import Model, Session
 from anyshape.llm.sampling import Sampling
 from anyshape.llm.tokenizer import Tokenizer
 from anyshape.support.errors import ArgumentError
 from anyshape.support.options import Options
+
+if TYPE_CHECKING:
+    from anyshape.llm.chat import ChatTemplate
 
 Message = Mapping[str, object]
 """`role` and `content` of a part of a conversation."""
@@ -29,14 +34,25 @@ class LanguageModel:
     Attributes:
         model: its configuration and program.
         tokenizer: text to tokens and back.
-        template: writes conversations as the text that the model was trained on; None where the file has none.
         context: tokens that a text may have, prompt included.
+        read_template: see `template`.
     """
 
     model: Model
     tokenizer: Tokenizer
-    template: ChatTemplate | None
     context: int
+    read_template: Callable[[], ChatTemplate | None]
+
+    @cached_property
+    def template(self) -> ChatTemplate | None:
+        """Writes conversations as the text that the model was trained on; None where the file has none.
+
+        It is read when it is first asked for, since those who continue texts need neither it nor what compiles it.
+
+        Raises:
+            TemplateError: the file's template is not sound.
+        """
+        return self.read_template()
 
     def session(self) -> Session:
         """An empty conversation."""
@@ -121,32 +137,45 @@ class LanguageModel:
         return Generation(session, tokens, self.tokenizer.stream(), self.tokenizer.ends, sampling, limits)
 
 
-def load(path: Path | str, *, context: int | None = None, options: Options | None = None) -> LanguageModel:
+def load(
+    path: Path | str, *, context: int | None = None, cache: CacheType = DEFAULT, options: Options | None = None
+) -> LanguageModel:
     """Load a GGUF file, or a folder that `transformers` saved, and compile its program, or fetch that from the cache.
 
     Args:
         path: the file or folder.
         context: tokens for which a conversation has room; by default as many as the model was made for.
+        cache: the type in which keys and values of the tokens read are kept, f32, f16 or int8; see `anyshape.llm.key_cache`.
         options: see `anyshape.Options`; by default from the environment.
 
     Raises:
         FileFormatError: it is not sound, or not of a known family.
-        ArgumentError: there is nothing at `path`, or the model was not made for a context of that length.
+        ArgumentError: there is nothing at `path`, the model was not made for a context of that length, or there is no such cache.
     """
+    cache = cache_type(cache)
     if not Path(path).exists():
         raise ArgumentError("there is no such model", where=path, expected="a GGUF file, or a folder with config.json")
-    if Path(path).is_dir():
-        folder = checkpoint.open(path)
-        model, tokenizer = Model.of_checkpoint(folder, options), json_tokenizer.from_checkpoint(folder)
-        template = chat.from_checkpoint(folder, tokenizer)
-    else:
-        file = gguf.open(path)
-        model, tokenizer = Model.of_file(file, options), gguf_tokenizer.from_metadata(file.metadata)
-        template = chat.from_metadata(file.metadata, tokenizer)
+    model, tokenizer, read_template = (_of_folder if Path(path).is_dir() else _of_file)(path, cache, options)
     longest = model.config.context
     if context is not None and not 1 <= context <= longest:
         raise ArgumentError("the model has no such context", where="context", got=context, expected=f"1 to {longest}")
-    return LanguageModel(model, tokenizer, template, context or longest)
+    return LanguageModel(model, tokenizer, context or longest, read_template)
+
+
+def _of_file(
+    path: Path | str, cache: CacheType, options: Options | None
+) -> tuple[Model, Tokenizer, Callable[[], ChatTemplate | None]]:
+    file = gguf.open(path)
+    model, tokenizer = Model.of_file(file, options, cache=cache), gguf_tokenizer.from_metadata(file.metadata)
+    return model, tokenizer, lambda: llm.chat.from_metadata(file.metadata, tokenizer)
+
+
+def _of_folder(
+    path: Path | str, cache: CacheType, options: Options | None
+) -> tuple[Model, Tokenizer, Callable[[], ChatTemplate | None]]:
+    folder = checkpoint.open(path)
+    model, tokenizer = Model.of_checkpoint(folder, options, cache=cache), json_tokenizer.from_checkpoint(folder)
+    return model, tokenizer, lambda: llm.chat.from_checkpoint(folder, tokenizer)
 
 
 __all__ = ["LanguageModel", "Message", "load"]

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from anyshape import nn
-from anyshape.dialects.dhlo import Array, ArrayType
-from anyshape.dialects.dtypes import BF16
-from anyshape.nn import Graph, Tensor
+from anyshape.dialects.arrays import Array, ArrayType
+from anyshape.dialects.element_types import numpy_type
+from anyshape.driver.mapped import drop_pages
 from anyshape.support.errors import FileFormatError
 
-PLAIN: Mapping[str, np.dtype[Any]] = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16), "BF16": BF16.numpy}
-"""Types of stored tensors whose elements are numbers of their own."""
+PLAIN: Mapping[str, str] = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
+"""Types of stored tensors whose elements are numbers of their own, and what a graph calls these."""
+
+
+_DERIVED = (".attn_rot_embd.weight", ".rotary_emb.inv_freq")
+"""Frequencies of rotary embeddings, in old files."""
 
 
 class Stored(Protocol):
@@ -65,12 +68,17 @@ class Form:
     def type(self) -> ArrayType:
         if self.format is not None:
             return ArrayType(np.dtype(np.uint8), (self.shape[0], self.parts[0][0].data.shape[1]))
-        return ArrayType(np.dtype(np.float32) if self.is_vector else PLAIN[self.stored_type], self.shape)
+        return ArrayType(numpy_type("f32" if self.is_vector else PLAIN[self.stored_type]), self.shape)
 
     def array(self) -> Array:
-        """The values; a view of the file where they lie there as the program takes them."""
+        """The values; a view of the file where they lie there as the program takes them, else a copy, for which the file's pages are
+        given back: joined tensors are most of a model."""
         arrays = [self._part(tensor, order) for tensor, order in self.parts]
-        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        if len(arrays) == 1 and self.parts[0][1] is None:
+            return arrays[0]
+        for tensor, _ in self.parts:
+            drop_pages(tensor.data)
+        return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
 
     def _part(self, tensor: Stored, order: Array | None) -> Array:
         if self.is_vector:
@@ -78,7 +86,7 @@ class Form:
         elif self.format is not None:
             values = tensor.data
         else:
-            values = tensor.data.view(PLAIN[tensor.type]).reshape(tensor.shape)
+            values = tensor.data.view(numpy_type(PLAIN[tensor.type])).reshape(tensor.shape)
         return values if order is None else values[order]
 
 
@@ -112,6 +120,9 @@ class WeightForms:
 
     def __getitem__(self, name: str) -> Form:
         return self._forms[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._forms
 
     def types(self) -> dict[str, ArrayType]:
         """The types of all weights, by name."""
@@ -175,9 +186,9 @@ class WeightForms:
         self._feed_forward.append(list(projections))
 
     def unused(self) -> list[str]:
-        """The tensors of the file that nothing declared uses."""
+        """The tensors of the file that nothing declared uses, without what older converters stored although it follows from the base."""
         used = {tensor.name for form in self for tensor, _ in form.parts} | self._read
-        return [name for name in self._tensors if name not in used]
+        return [name for name in self._tensors if name not in used and not name.endswith(_DERIVED)]
 
     def _add_run(self, run: Sequence[tuple[Stored, Array | None]]) -> Projection:
         names = [tensor.name.removesuffix(".weight") for tensor, _ in run]
@@ -206,36 +217,15 @@ class WeightForms:
             )  # fmt: skip
         return tensor
 
-    # -- building ---------------------------------------------------------------------------------------------------
+    # -- declared ---------------------------------------------------------------------------------------------------
 
     def attention(self, layer: int) -> Sequence[Projection]:
+        """How a layer computes q, k and v."""
         return self._attention[layer]
 
     def feed_forward(self, layer: int) -> Sequence[Projection]:
+        """How a layer computes gate and up."""
         return self._feed_forward[layer]
-
-    def vector(self, graph: Graph, name: str) -> Tensor:
-        """A weight that is used elementwise, f32."""
-        return graph.weight(name, self._forms[name].type)
-
-    def product(self, x: Tensor, name: str) -> Tensor:
-        """x · weightᵀ + bias, where there is one."""
-        form = self._forms[f"{name}.weight"]
-        weight = x.graph.weight(form.name, form.type)
-        if form.format is not None:
-            weight = nn.dequantize(weight, form.format)
-        bias = self.vector(x.graph, f"{name}.bias") if f"{name}.bias" in self._forms else None
-        return nn.linear(x, weight, bias)
-
-    def embedding(self, tokens: Tensor) -> Tensor:
-        """The rows of the tokens, f32 [b, s, width]."""
-        form = self._forms["token_embd.weight"]
-        rows = nn.embedding(tokens, tokens.graph.weight(form.name, form.type))
-        return nn.convert(rows, "f32") if form.format is None else nn.dequantize(rows, form.format)
-
-    def head(self, x: Tensor) -> Tensor:
-        """Logits by the output matrix, or by the embeddings where both are one."""
-        return self.product(x, "output" if "output.weight" in self._forms else "token_embd")
 
 
 __all__ = ["Form", "Projection", "Stored", "WeightForms"]

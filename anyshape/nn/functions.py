@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from anyshape.dialects.dhlo import (
+    Abs,
     Attention,
+    Compare,
     Concatenate,
     Convert,
     Cosine,
@@ -19,7 +21,10 @@ from anyshape.dialects.dhlo import (
     Iota,
     LayerNorm,
     Logistic,
+    Maximum,
+    Reduce,
     RmsNorm,
+    RoundNearestEven,
     Select,
     Silu,
     Sine,
@@ -63,10 +68,39 @@ def cos(x: Tensor) -> Tensor:
     return x.graph.emit(Cosine, x)
 
 
+def absolute(x: Tensor) -> Tensor:
+    """|x|."""
+    return x.graph.emit(Abs, x)
+
+
+def round_even(x: Tensor) -> Tensor:
+    """The nearest integer to x, the even one of two."""
+    return x.graph.emit(RoundNearestEven, x)
+
+
+def maximum(x: Tensor, y: Operand) -> Tensor:
+    """The larger one; NaN where either is NaN. Both are broadcast together."""
+    other = y if isinstance(y, Tensor) else x.graph.constant(y, dtype=x.dtype)
+    sizes = common_sizes(x, other)
+    return x.graph.emit(Maximum, x.broadcast(*sizes), other.broadcast(*sizes))
+
+
+def largest(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """The largest element along axes, which are dropped."""
+    return x.graph.emit(Reduce, x, axes=tuple(sorted(map(x.axis, axes))), kind="max")
+
+
 def convert(x: Tensor, dtype: str | DType) -> Tensor:
     """x in another dtype."""
     target = dtype if isinstance(dtype, DType) else BY_NAME[dtype]
     return x if x.dtype == target else x.graph.emit(Convert, x, dtype=target)
+
+
+def greater(x: Tensor, y: Operand) -> Tensor:
+    """x > y as bools; both are broadcast together."""
+    other = y if isinstance(y, Tensor) else x.graph.constant(y, dtype=x.dtype)
+    sizes = common_sizes(x, other)
+    return x.graph.emit(Compare, x.broadcast(*sizes), other.broadcast(*sizes), direction="gt")
 
 
 def where(condition: Tensor, x: Tensor, y: Operand) -> Tensor:
@@ -132,30 +166,39 @@ def attention(
     mask: Tensor | None = None,
     causal: bool = False,
     window: int = 0,
+    key_scale: Tensor | None = None,
+    value_scale: Tensor | None = None,
 ) -> Tensor:
     """softmax(scale · q·kᵀ + mask) · v; see `dhlo.attention`.
 
     Args:
         query: [b, h, s, d].
-        key, value: [b, hk, t, d] and [b, hk, t, e] with h a multiple of hk.
+        key, value: [b, hk, t, d] and [b, hk, t, e] with h a multiple of hk; of q's dtype, or beside f32 f16, bf16, or i8.
         scale: by default 1/√d.
         mask: [b, h, s, t], each axis full or 1: bool (False hides) or float (added).
         causal: the queries are the last s of the t positions, and none sees a later one.
         window: with `causal`, each query sees its own position and the window − 1 before it; 0 is all of them.
+        key_scale, value_scale: f32 [b, hk, t]: what rows of i8 keys and values are multiplied by, in place of a mask.
     """
     factor = 1.0 / math.sqrt(query.sizes[3].value) if scale is None else scale
-    operands = (query, key, value) if mask is None else (query, key, value, mask)
+    others = [each for each in (mask, key_scale, value_scale) if each is not None]
+    operands = (query, key, value, *others)
     return query.graph.emit(Attention, *operands, scale=factor, causal=causal, after_past=causal, window=window)
 
 
 # -- moving elements -------------------------------------------------------------------------------------------------
 
 
+def size(graph: Graph, expression: SizeLike) -> Tensor:
+    """A size as a number: i64 []."""
+    return graph.emit(SizeOf, size=Size.of(expression))
+
+
 def positions(graph: Graph, count: SizeLike, start: SizeLike = 0) -> Tensor:
     """start, start + 1, …: i64 [count]."""
     numbers = graph.emit(Iota, axis=0, sizes=(Size.of(count),), dtype=I64)
     first = Size.of(start)
-    return numbers if first == Size.const(0) else numbers + graph.emit(SizeOf, size=first)
+    return numbers if first == Size.const(0) else numbers + size(graph, first)
 
 
 def concatenate(tensors: Sequence[Tensor], axis: int = -1) -> Tensor:
@@ -183,6 +226,7 @@ def update(x: Tensor, part: Tensor, starts: Sequence[SizeLike]) -> Tensor:
 
 
 __all__ = [
-    "attention", "concatenate", "convert", "cos", "dequantize", "embedding", "gelu", "layer_norm", "linear", "positions", "rms_norm",
-    "sigmoid", "silu", "sin", "slice_axis", "softmax", "split", "tanh", "update", "where",
+    "absolute", "attention", "concatenate", "convert", "cos", "dequantize", "embedding", "gelu", "greater",
+    "largest", "layer_norm", "linear", "maximum", "positions", "rms_norm", "round_even", "sigmoid", "silu", "sin",
+    "size", "slice_axis", "softmax", "split", "tanh", "update", "where",
 ]  # fmt: skip

@@ -26,11 +26,11 @@ class RotaryTables:
         return 2 * self.cosine.sizes[2].value
 
 
-def rotary_tables(positions: Tensor, frequencies: Array, attention_factor: float = 1.0) -> RotaryTables:
+def rotary_tables(positions: Tensor, frequencies: Array | Tensor, attention_factor: float = 1.0) -> RotaryTables:
     """The tables for positions [s] and frequencies [n/2] in radians a position; both are multiplied by `attention_factor`."""
     graph, (length,) = positions.graph, positions.sizes
-    half = len(frequencies)
-    rates = graph.array(frequencies.astype(np.float32))
+    rates = frequencies if isinstance(frequencies, Tensor) else graph.array(frequencies.astype(np.float32))
+    half = rates.sizes[0]
     angles = convert(positions, "f32").reshape(length, 1, 1) * rates
     cosine, sine = cos(angles), sin(angles)
     if attention_factor != 1.0:

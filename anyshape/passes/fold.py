@@ -16,7 +16,9 @@ from anyshape.dialects.dhlo import (
     Concatenate,
     Constant,
     ConstantStore,
+    Convolution,
     DhloOp,
+    DirectConvolution,
     Elementwise,
     Reshape,
     Slice,
@@ -40,7 +42,8 @@ class FoldPass(RewritePass):
     """Elementwise ops on scalars become constants, other ops on weights and constants of static sizes become weights.
 
     A result is kept only where the program does not grow: it has at most `limit` bytes, or, for elementwise ops and
-    concatenations, at most as many as the weights that go with it, which nobody else uses. Reductions and products of more
+    concatenations, at most as many as the weights that go with it, which nobody else uses, or it becomes filters of convolutions, which
+    must lie together. Reductions and products of more
     than `limit` bytes are left to their kernels. Of live weights the store gets the recipe, since their values are not known.
 
     Args:
@@ -54,7 +57,7 @@ class FoldPass(RewritePass):
         arrays = store_of(ctx)
 
         def rewrite(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
-            if not op.operands or not all(_is_known(value, arrays) for value in op.operands):
+            if not op.operands or op.bound_symbols or not all(_is_known(value, arrays) for value in op.operands):
                 return None
             if isinstance(op, Elementwise) and all(isinstance(value.owner, Constant) for value in op.operands):
                 return _fold_splat(op, rewriter)
@@ -68,8 +71,28 @@ class FoldPass(RewritePass):
         result_bytes = sum(map(_bytes, op.results))
         if result_bytes <= self.limit and all(_bytes(operand) <= self.limit for operand in op.operands):
             return True
+        if _becomes_filters(op):
+            return True
         freed = [value for value in op.operands if isinstance(value.owner, Weight) and value.has_one_use()]
         return isinstance(op, Elementwise | Concatenate) and result_bytes <= sum(map(_bytes, freed))
+
+
+def _becomes_filters(op: DhloOp) -> bool:
+    """Whether an op moves or takes elements, and all that reads them in the end are convolutions that take them as filters."""
+    work, readers = [op], 0
+    while work:
+        move = work.pop()
+        if not isinstance(move, Reshape | Slice | Transpose):
+            return False
+        for use in move.result.uses:
+            user = use.operation
+            if isinstance(user, Convolution | DirectConvolution) and use.index == 1:
+                readers += 1
+            elif isinstance(user, DhloOp):
+                work.append(user)
+            else:
+                return False
+    return readers > 0
 
 
 def _is_known(value: SSAValue, arrays: ConstantStore | None) -> bool:

@@ -13,7 +13,7 @@ from anyshape.dialects.dhlo import BroadcastInDim, Reshape, Transpose
 from anyshape.dialects.dhlo.base import DhloOp, function_type
 from anyshape.dialects.dhlo.graph import facts_of, only_function, set_facts, set_updates, updates_of
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor, without_ones
-from anyshape.passes.worklist import Rewritten, rewrite_until_stable
+from anyshape.passes.worklist import Rewritten
 from anyshape.symbolic import Facts, Size, SizeLike
 
 
@@ -49,15 +49,11 @@ def specialised(module: ModuleOp, sizes: Mapping[str, SizeLike], facts: Facts) -
     return ModuleOp([copied])
 
 
-def reshape_where_nothing_moves(func: FuncOp) -> None:
-    """Write broadcasts that repeat nothing and transposes that move axes of size 1 only as the reshapes that they are."""
-
-    def rewrite(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
-        if not (isinstance(op, BroadcastInDim | Transpose) and _moves_nothing(op)):
-            return None
-        return Rewritten("moves nothing", [Reshape.emit(rewriter, op.operands[0], sizes=op.result_sizes)])
-
-    rewrite_until_stable(func, "specialise", rewrite)
+def as_reshape(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
+    """A broadcast that repeats nothing, or a transpose that moves axes of size 1 only, as the reshape that it is."""
+    if not (isinstance(op, BroadcastInDim | Transpose) and _moves_nothing(op)):
+        return None
+    return Rewritten("moves nothing", [Reshape.emit(rewriter, op.operands[0], sizes=op.result_sizes)])
 
 
 def _moves_nothing(op: BroadcastInDim | Transpose) -> bool:

@@ -74,7 +74,7 @@ def rewrite_until_stable(func: FuncOp, pass_name: str, rewrite: Rewrite) -> Coun
     while (op := worklist.pop()) is not None:
         if not isinstance(op, DhloOp) or op.parent is None:
             continue
-        if not any(result.uses for result in op.results):
+        if not any(result.uses for result in op.results) and not op.bound_symbols:
             worklist.erase(op)
             continue
         done = rewrite(op, _rewriter_at(op, worklist))

@@ -87,7 +87,7 @@ class ConstantLayout(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_int64), ("offset", ctypes.c_int64)]
 
 
-WATCH_ROUNDS = 32
+WATCH_ROUNDS = 64
 """`RAL_WATCH_ROUNDS`: how many sets of samples a watched tensor has."""
 
 
@@ -122,6 +122,9 @@ class WatchedLayout(ctypes.Structure):
         ("bytes", ctypes.c_int64),
         ("words", ctypes.c_uint64),
         ("memory", ctypes.c_void_p),
+        ("tensor", ctypes.c_void_p),
+        ("storage", ctypes.c_void_p),
+        ("counter", ctypes.c_void_p),
     ]
 
 

@@ -58,6 +58,7 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "ral_report_index": (None, (_ADDRESS, _INT64, _INT64, _INT64)),
     "ral_launch": (_INT32, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT64, _INT64, _INT64)),
     "ral_arena": (_ADDRESS, (_ADDRESS, _INT64)),
+    "ral_arena_part": (_ADDRESS, (_ADDRESS, _INT32, _INT64)),
     "ral_plan_arena": (_INT32, (_ADDRESS, _INT32, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
     "ral_contiguous": (_INT32, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS)),
     "ral_is_contiguous": (_INT32, (_ADDRESS,)),

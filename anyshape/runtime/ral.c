@@ -96,6 +96,26 @@ void *ral_arena(ral_context *context, int64_t bytes) {
     return data;
 }
 
+void *ral_arena_part(ral_context *context, int32_t part, int64_t bytes) {
+    if (part < 1) {
+        fail(context, RAL_ARGUMENT, "the arena has no part %" PRId32, part);
+        return NULL;
+    }
+    if (part > context->part_count) {
+        ral_block *parts = realloc(context->parts, (size_t)part * sizeof *parts);
+        if (parts == NULL) {
+            fail(context, RAL_MEMORY, "cannot allocate part %" PRId32 " of the arena", part);
+            return NULL;
+        }
+        memset(parts + context->part_count, 0, (size_t)(part - context->part_count) * sizeof *parts);
+        context->parts = parts;
+        context->part_count = part;
+    }
+    void *data = ral_block_reserve(&context->parts[part - 1], bytes);
+    if (data == NULL) fail(context, RAL_MEMORY, "cannot allocate part %" PRId32 " of the arena, %" PRId64 " bytes", part, bytes);
+    return data;
+}
+
 ral_context *ral_context_create(int32_t threads) {
     if (threads < 0) return NULL;
     if (threads == 0) {
@@ -116,6 +136,8 @@ ral_context *ral_context_create(int32_t threads) {
 void ral_context_destroy(ral_context *context) {
     if (context == NULL) return;
     free(context->arena.data);
+    for (int32_t i = 0; i < context->part_count; i++) free(context->parts[i].data);
+    free(context->parts);
     free(context->scratch.data);
     free(context->workspace.data);
     free(context->conflicts.data);

@@ -108,6 +108,10 @@ RAL_API int32_t ral_launch(ral_context *context, ral_kernel kernel, void *const 
  * invalidates the earlier address. NULL, with RAL_MEMORY in the context, when bytes < 0 or memory is short. */
 RAL_API void *ral_arena(ral_context *context, int64_t bytes);
 
+/* Further memory of the context beside the arena, part `part` from 1 on: what a program needs whose size it learns while it runs.
+ * Each part only grows; growing one loses its contents and leaves the others as they are. NULL as ral_arena. */
+RAL_API void *ral_arena_part(ral_context *context, int32_t part, int64_t bytes);
+
 /* Offsets (multiples of 64) for `count` buffers such that buffers whose closed lifetimes [first, last] meet do not share a
  * byte, and the arena size `total`. Empty buffers get offset 0. The last plan is remembered by the context.
  * RAL_MEMORY when a size is negative or the sum overflows, RAL_ARGUMENT when a lifetime ends before it begins. */
@@ -197,7 +201,7 @@ typedef struct {
     const void *(*version)(const void *handle);
 } ral_tensor_reader;
 
-enum { RAL_WATCH_ROUNDS = 32 };
+enum { RAL_WATCH_ROUNDS = 64 };
 
 /* A tensor as it was when it was noted. */
 typedef struct {
@@ -208,10 +212,11 @@ typedef struct {
     int64_t bytes;                   /* what is sampled; 0 where contents are not watched */
     uint64_t words;                  /* hash of the words of its object; 0 where they do not tell all */
     const void *memory;              /* of its storage */
+    const char *tensor, *storage, *counter; /* where they were, to ask for their lines early */
 } ral_watched;
 
 /* Notes `count` tensors in CPU memory; the objects must be tensors. items[i] are the bytes of an element of tensor i, 0 where its
- * contents are not to be watched. `sums` has `count` checksums of a few cache lines for each of RAL_WATCH_ROUNDS rounds, other lines
+ * contents are not to be watched. `sums` has `count` checksums of a cache line for each of RAL_WATCH_ROUNDS rounds, another line
  * in each. Call this and ral_watch_check with the interpreter's lock held. -1 where an object cannot be read. */
 RAL_API int32_t ral_watch_note(const ral_tensor_reader *reader, void *const *objects, int64_t count,
                                const uint8_t *items, ral_watched *watched, uint64_t *sums);

@@ -48,6 +48,8 @@ struct ral_context {
     int32_t threads;
     ral_pool *pool; /* NULL when threads == 1 */
     ral_block arena;
+    ral_block *parts; /* of the arena, from part 1 on */
+    int32_t part_count;
     ral_block scratch;
     ral_block workspace, conflicts; /* of ral_plan_arena */
     ral_plan_memo memo;

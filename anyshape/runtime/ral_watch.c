@@ -4,13 +4,13 @@
 #include <string.h>
 
 enum {
-    LINE = 64,        /* bytes of a cache line */
-    SAMPLE = 2 * LINE /* bytes of a sample: in one page more often than not, and reaching another page is what costs */
+    LINE = 64,    /* bytes of a cache line */
+    SAMPLE = LINE /* bytes of a sample: one line, since reaching memory is what costs */
 };
 
-/* A tensor's lines are asked for before they are needed, each at the latest when the lines that say where it is have come:
- * these are the numbers of tensors in between. */
-enum { AHEAD_OBJECT = 48, AHEAD_TENSOR = 32, AHEAD_STORAGE = 16 };
+/* All lines of a tensor are asked for together, this many tensors before they are needed: where they were is noted, so that no
+ * line waits for one that says where it is. The notes are asked for before that. */
+enum { AHEAD = 16, AHEAD_NOTES = 48 };
 
 #if defined(__GNUC__)
 #define ASK_FOR(address) __builtin_prefetch(address)
@@ -60,11 +60,12 @@ static int place_of(const ral_tensor_reader *reader, void *object, ral_place *pl
     return 1;
 }
 
-/* First byte of the sample of a round: RAL_WATCH_ROUNDS samples lie evenly over a tensor. */
+/* First byte of the sample of a round: RAL_WATCH_ROUNDS samples lie evenly over a tensor, each at the beginning of a line where
+ * the tensor's first byte is at one; the last round's at its end. */
 static const char *sample_at(const char *data, int64_t bytes, int32_t round) {
     const int64_t step = bytes / RAL_WATCH_ROUNDS, rest = bytes % RAL_WATCH_ROUNDS;
-    const int64_t at = round * step + round * rest / RAL_WATCH_ROUNDS;
-    return data + (at > bytes - SAMPLE ? bytes - SAMPLE : at);
+    const int64_t at = (round * step + round * rest / RAL_WATCH_ROUNDS) / LINE * LINE;
+    return data + (round == RAL_WATCH_ROUNDS - 1 || at > bytes - SAMPLE ? bytes - SAMPLE : at);
 }
 
 /* Sum of a sample's words times odd numbers, so that no single changed word leaves it as it was. The products do not wait
@@ -121,12 +122,18 @@ int32_t ral_watch_note(const ral_tensor_reader *reader, void *const *objects, in
     for (int64_t i = 0; i < count; i++) {
         ral_place place;
         if (!place_of(reader, objects[i], &place)) return -1;
-        watched[i] = (ral_watched){type_of(reader, objects[i]), place.data, place.layout, place.version, 0, 0, NULL};
+        watched[i] = (ral_watched){.type = type_of(reader, objects[i]),
+                                   .data = place.data,
+                                   .layout = place.layout,
+                                   .version = place.version};
         if (reader->first < reader->last && place.rank <= reader->inline_rank) {
             const char *tensor = tensor_of(reader, objects[i]);
             watched[i].words = words_of(reader, tensor);
-            watched[i].memory = pointer_at(pointer_at(tensor, reader->first), reader->memory_offset);
+            watched[i].tensor = tensor;
+            watched[i].storage = pointer_at(tensor, reader->first);
+            watched[i].memory = pointer_at(watched[i].storage, reader->memory_offset);
         }
+        watched[i].counter = *(const char *const *)reader->version((char *)objects[i] + reader->handle_offset);
         if (items[i] != 0 && place.span > 0) watched[i].bytes = place.span * items[i];
         for (int32_t round = 0; round < RAL_WATCH_ROUNDS; round++)
             sums[round * count + i] = watched[i].bytes == 0 ? 0 : sample(place.data, watched[i].bytes, round);
@@ -134,37 +141,34 @@ int32_t ral_watch_note(const ral_tensor_reader *reader, void *const *objects, in
     return 0;
 }
 
-/* Asks for the lines of tensors to come; what is read of them was asked for before. */
-static void look_ahead(const ral_tensor_reader *reader, void *const *objects, int64_t count, const ral_watched *watched,
-                       int32_t round, int64_t i) {
-    if (i + AHEAD_OBJECT < count) {
-        ASK_FOR(objects[i + AHEAD_OBJECT]);
-        ASK_FOR(&watched[i + AHEAD_OBJECT]);
+/* Asks for every line that the check of a tensor reads. What was noted may be gone: asking for it does no harm. */
+static void ask_for(const ral_tensor_reader *reader, const void *object, const ral_watched *noted, int32_t round) {
+    ASK_FOR((const char *)object + reader->handle_offset - sizeof(void *));
+    ASK_FOR((const char *)object + reader->handle_offset);
+    if (noted->words != 0) {
+        for (int64_t at = reader->first; at < reader->last; at += LINE) ASK_FOR(noted->tensor + at);
+        ASK_FOR(noted->tensor + reader->last - 1);
+        ASK_FOR(noted->storage + reader->memory_offset);
     }
-    int64_t next = i + AHEAD_TENSOR;
-    if (next >= 0 && next < count && type_of(reader, objects[next]) == watched[next].type) {
-        const char *tensor = tensor_of(reader, objects[next]);
-        for (int64_t at = reader->first; at < reader->last; at += LINE) ASK_FOR(tensor + at);
-        ASK_FOR(tensor + reader->last - 1);
-        if (watched[next].bytes >= SAMPLE) {
-            const char *begin = sample_at(watched[next].data, watched[next].bytes, round);
-            ASK_FOR(begin);
-            ASK_FOR(begin + LINE);
-        }
-    }
-    next = i + AHEAD_STORAGE;
-    if (next >= 0 && next < count && watched[next].words != 0 && type_of(reader, objects[next]) == watched[next].type) {
-        const char *tensor = tensor_of(reader, objects[next]);
-        ASK_FOR(pointer_at(tensor, reader->first) + reader->memory_offset);
-        if (watched[next].bytes != 0) ASK_FOR(pointer_at(tensor, reader->counter_offset) + reader->version_offset);
-    }
+    if (noted->bytes == 0) return;
+    ASK_FOR(noted->counter + reader->version_offset);
+    ASK_FOR(noted->bytes < SAMPLE ? noted->data : sample_at(noted->data, noted->bytes, round));
+}
+
+static void ask_for_notes(void *const *objects, const ral_watched *watched, const uint64_t *sums, int64_t i) {
+    ASK_FOR(&objects[i]);
+    ASK_FOR(&watched[i]);
+    ASK_FOR(&sums[i]);
 }
 
 int64_t ral_watch_check(const ral_tensor_reader *reader, void *const *objects, int64_t count, const ral_watched *watched,
                         const uint64_t *sums, int32_t round) {
-    for (int64_t i = -AHEAD_OBJECT; i < 0; i++) look_ahead(reader, objects, count, watched, round, i);
+    sums += round * count;
+    for (int64_t i = 0; i < count && i < AHEAD_NOTES; i++) ask_for_notes(objects, watched, sums, i);
+    for (int64_t i = 0; i < count && i < AHEAD; i++) ask_for(reader, objects[i], &watched[i], round);
     for (int64_t i = 0; i < count; i++) {
-        look_ahead(reader, objects, count, watched, round, i);
+        if (i + AHEAD_NOTES < count) ask_for_notes(objects, watched, sums, i + AHEAD_NOTES);
+        if (i + AHEAD < count) ask_for(reader, objects[i + AHEAD], &watched[i + AHEAD], round);
         const ral_watched *noted = &watched[i];
         if (type_of(reader, objects[i]) != noted->type) return i + 1; /* perhaps no tensor at all */
         const char *tensor = tensor_of(reader, objects[i]);
@@ -182,7 +186,7 @@ int64_t ral_watch_check(const ral_tensor_reader *reader, void *const *objects, i
             version = place.version;
         }
         if (version != noted->version) return i + 1;
-        if (sample(noted->data, noted->bytes, round) != sums[round * count + i]) return i + 1;
+        if (sample(noted->data, noted->bytes, round) != sums[i]) return i + 1;
     }
     return 0;
 }

@@ -67,7 +67,8 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
     outputs: dict[int, torch.Tensor] = {}
 
     def allocate(index: int, dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
-        output = torch.empty_strided(sizes, strides, dtype=TORCH_DTYPES[dtype], device="cpu")
+        # Row-major as `strides` are, but as PyTorch writes it where a size is 0, which it counts as 1 in strides.
+        output = torch.empty(sizes, dtype=TORCH_DTYPES[dtype], device="cpu")
         outputs[index] = output
         return output.data_ptr()
 

@@ -71,7 +71,7 @@ class Size:
     @staticmethod
     def const(value: int) -> Size:
         """The constant `value`; SizeOverflowError outside the signed 64-bit range."""
-        return make_size({(): value})
+        return _CONSTANTS.get(value) or _CONSTANTS.setdefault(value, make_size({(): value}))
 
     @staticmethod
     def symbol(name: str) -> Size:
@@ -84,7 +84,7 @@ class Size:
         if isinstance(value, Size):
             return value
         if isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass foreign values
-            return make_size({(): value})
+            return Size.const(value)
         raise SizeTypeError(f"size: expected a Size or an int, got {value!r} ({type(value).__name__})")
 
     # Reading.
@@ -261,6 +261,7 @@ def broadcast_size(a: SizeLike, b: SizeLike) -> Size:
 # under threads.
 
 _SIZES: dict[Terms, Size] = {}
+_CONSTANTS: dict[int, Size] = {}
 _ATOMS: dict[tuple[AtomKind, str, tuple[Size, ...]], Atom] = {}
 
 

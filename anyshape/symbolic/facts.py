@@ -228,6 +228,7 @@ class Facts:
         self._simplified.clear()
         self._proofs.clear()
         self._known.intervals.clear()
+        self._known.simplified.clear()
 
     def _add_nonnegative(self, size: Size, source: str) -> None:
         self._forget()
@@ -245,6 +246,7 @@ class Facts:
         name = make_size({size.terms[0][0]: 1}).as_symbol()
         if name is None or len(size.terms) > 1 + bool(size.constant_term):
             self._known.nonnegative[size] = None
+            self._forget()
             return
         # c*x + k >= 0: a bound of x
         coefficient = size.terms[0][1]
@@ -282,6 +284,7 @@ class Facts:
         name = size.as_symbol()
         if name is None:
             self._known.divisors[size] = lcm(k, self._known.divisors.get(size, 1))
+            self._forget()
             return
         self._known.multiples[name] = lcm(k, self._known.multiples.get(name, 1))
         self._set_range(name, *self._known.ranges.get(name, (0, None)), source)
@@ -293,6 +296,7 @@ class Facts:
                 raise _contradiction(source, self)
             return
         self._known.nonzero.add(size if size.terms[0][1] > 0 else -size)
+        self._forget()
         for signed in (size, -size):
             if is_nonnegative(signed, self._known):  # e >= 0, e != 0 -> e >= 1
                 self._add_nonnegative(signed - 1, source)
@@ -324,6 +328,7 @@ class Facts:
         # No term to rewrite: e == 0 -> e >= 0, -e >= 0
         self._known.nonnegative[size] = None
         self._known.nonnegative[-size] = None
+        self._forget()
 
     def _eliminate(self, name: str, value: Size, source: str) -> None:
         """Replaces symbol `name` by `value`, which does not contain it, here and in all that was known."""
@@ -346,6 +351,7 @@ class Facts:
         nonnegative, known.nonnegative = known.nonnegative, {}
         nonzero, known.nonzero = known.nonzero, set[Size]()
         divisors, known.divisors = known.divisors, {}
+        self._forget()
         for monomial, value in products.items():
             self._readd_product(monomial, value, source)
         for size in nonnegative:
@@ -361,6 +367,7 @@ class Facts:
         updated = simplify(value, self._known)
         if after is before:
             self._known.products[monomial] = updated
+            self._forget()
         else:
             self._add_zero(after - updated, source)
 

@@ -37,6 +37,7 @@ class Knowledge:
     nonzero: set[Size] = field(default_factory=set[Size])
     divisors: dict[Size, int] = field(default_factory=dict[Size, int])
     intervals: dict[Atom, Interval] = field(default_factory=dict[Atom, Interval])  # memo
+    simplified: dict[Atom, Size] = field(default_factory=dict[Atom, Size])  # memo
 
     def copy(self) -> Knowledge:
         return Knowledge(

@@ -17,6 +17,7 @@ from anyshape.symbolic.knowledge import Knowledge
 _DEPTH = 4  # inequalities combined in one proof
 _SPLITS = 4  # min and max distinguished in one proof
 _BUDGET = 300  # sizes looked at in one proof
+_TERMS = 8  # terms of a size that count as one more size
 
 
 def lower_bound(size: Size, known: Knowledge, goal: int | None = None) -> int | None:
@@ -54,7 +55,7 @@ class _Search:
 
     def lower(self, size: Size, goal: int | None, depth: int, splits: int, hypotheses: tuple[Size, ...]) -> int | None:
         best = self.known.interval(size)[0]
-        self.budget -= 1
+        self.budget -= 1 + len(size.terms) // _TERMS
         if self.budget <= 0 or not size.terms or (goal is not None and best is not None and best >= goal):
             return best
         if splits > 0:
@@ -65,6 +66,8 @@ class _Search:
                     return best
         if depth > 0:
             for candidate, scale in self._candidates(size, hypotheses):
+                if self.budget <= 0:
+                    return best
                 inner_goal = None if goal is None else scale * (goal - 1) + 1  # the least whose ceil(x/scale) is goal
                 found = self.lower(candidate, inner_goal, depth - 1, 0, hypotheses)
                 if found is not None:

@@ -67,6 +67,13 @@ def _simplify_atom(atom: Atom, known: Knowledge) -> Size:
             return value
         lo, hi = known.ranges.get(atom.name, (0, None))
         return Size.const(lo) if lo is not None and lo == hi else make_size({(atom,): 1})
+    found = known.simplified.get(atom)
+    if found is None:
+        found = known.simplified[atom] = _simplify_operator(atom, known)
+    return found
+
+
+def _simplify_operator(atom: Atom, known: Knowledge) -> Size:
     args = [simplify(argument, known) for argument in atom.args]
     if atom.kind in ("floordiv", "mod") and args[1].constant_or(1) == 0:
         # Undefined wherever the facts hold: left as written

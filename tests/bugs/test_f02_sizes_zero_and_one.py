@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from anyshape.codegen.llvm import objects_emitted
+from tests.bugs.front_ends import through_torch_compile
 from tests.end_to_end.eager import check, compiled
 
 
@@ -58,3 +59,26 @@ def test_explicit_broadcasts_of_one() -> None:
     program = compiled(f, torch.randn(3), torch.randn(5))
     for rows, columns in itertools.product((1, 2, 7, 33), (1, 2, 7, 33)):
         check(program, f, torch.randn(rows), torch.randn(columns))
+
+
+def test_no_new_kernel_through_torch_compile() -> None:
+    """TorchDynamo hands over new graphs for sizes of 0 and 1: the program of the first serves them."""
+    program = through_torch_compile(lambda x: x * 2 + 1)
+    program(torch.randn(3))
+    emitted = objects_emitted()
+    for size in (1, 2, 0, 7, 1):
+        x = torch.randn(size)
+        torch.testing.assert_close(program(x), x * 2 + 1)
+    assert objects_emitted() == emitted
+
+
+def test_broadcasts_through_torch_compile() -> None:
+    program = through_torch_compile(lambda x, y: (x + y, y - x))
+    shapes = ((4, 4), (1, 4), (4, 1), (1, 1), (0, 1))
+    for again in (False, True):
+        emitted = objects_emitted()
+        for shape in shapes:
+            x, y = torch.randn(1 if shape[0] == 0 else 4, 4), torch.randn(shape)
+            for got, expected in zip(program(x, y), (x + y, y - x), strict=True):
+                torch.testing.assert_close(got, expected)
+        assert not again or objects_emitted() == emitted

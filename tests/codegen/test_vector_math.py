@@ -21,7 +21,7 @@ from anyshape.support.errors import CodegenError
 from anyshape.support.machine import host_machine
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {**VECTOR_MATH, "sigmoid": sigmoid}
-ARITY = {"math.powf": 2, "math.copysign": 2, "math.fma": 3}
+ARITY = {"math.powf": 2, "math.atan2": 2, "math.copysign": 2, "math.fma": 3}
 DTYPES = {"f32": np.float32, "f64": np.float64}
 POINTS = 1 << 20
 INF, NAN = np.inf, np.nan
@@ -133,15 +133,28 @@ CASES = [
     Case("math.erf", _erf, -4.5, 4.5, 1.5),
     Case("math.sin", np.sin, -1e5, 1e5, 2.0, 2.0**50),
     Case("math.cos", np.cos, -1e5, 1e5, 2.0, 2.0**50),
+    Case("math.tan", np.tan, -1e5, 1e5, 4.0, 2.0**50),
+    Case("math.asin", np.arcsin, -1, 1, 3.0),
+    Case("math.acos", np.arccos, -1, 1, 1.5),
+    Case("math.atan", np.arctan, -8, 8, 2.5),
+    Case("math.sinh", np.sinh, -89.5, 89.5, 2.0),
+    Case("math.cosh", np.cosh, -89.5, 89.5, 2.0),
+    Case("math.asinh", np.arcsinh, -20, 20, 2.5),
+    Case("math.acosh", np.arccosh, 1, 20, 3.0),
+    Case("math.atanh", np.arctanh, -1, 1, 2.5),
     Case("math.rsqrt", lambda x: 1 / np.sqrt(x), 0.5, 4, 1.5),
 ]
+
+
+EXPONENTIAL = {"math.exp", "math.exp2", "math.expm1", "math.sinh", "math.cosh", "sigmoid"}
+"""Functions whose range of arguments grows with the range of exponents."""
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_error_is_within_the_stated_bound(case: Case, dtype: str) -> None:
     slow_oracle = case.name == "math.erf"
-    scale = 7.2 if dtype == "f64" and case.name in {"math.exp", "math.exp2", "math.expm1", "sigmoid"} else 1.0
+    scale = 7.2 if dtype == "f64" and case.name in EXPONENTIAL else 1.0
     inputs = [
         _every_exponent(dtype, 1),
         _between(dtype, case.low * scale, case.high * scale, 2),
@@ -179,6 +192,15 @@ SPECIAL = {
     ],
     "math.sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN), (1e-30, 1e-30)],
     "math.cos": [(0.0, 1), (-0.0, 1), (INF, NAN), (NAN, NAN), (1e-30, 1)],
+    "math.tan": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN), (1e-30, 1e-30)],
+    "math.asin": [(0.0, 0.0), (-0.0, -0.0), (1, math.pi / 2), (-1, -math.pi / 2), (1.5, NAN), (-INF, NAN), (NAN, NAN)],
+    "math.acos": [(1, 0.0), (0.0, math.pi / 2), (-0.0, math.pi / 2), (-1, math.pi), (1.5, NAN), (INF, NAN), (NAN, NAN)],
+    "math.atan": [(0.0, 0.0), (-0.0, -0.0), (INF, math.pi / 2), (-INF, -math.pi / 2), (NAN, NAN), (1, math.pi / 4)],
+    "math.sinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (1e-30, 1e-30), (1000, INF)],
+    "math.cosh": [(0.0, 1), (-0.0, 1), (INF, INF), (-INF, INF), (NAN, NAN), (1e-30, 1), (-1000, INF)],
+    "math.asinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (1e-30, 1e-30)],
+    "math.acosh": [(1, 0.0), (0.5, NAN), (-INF, NAN), (INF, INF), (NAN, NAN)],
+    "math.atanh": [(0.0, 0.0), (-0.0, -0.0), (1, INF), (-1, -INF), (2, NAN), (-INF, NAN), (NAN, NAN), (1e-30, 1e-30)],
     "math.sqrt": [(4, 2), (-0.0, -0.0), (-1, NAN), (INF, INF), (NAN, NAN)],
     "math.rsqrt": [(4, 0.5), (0.0, INF), (-0.0, -INF), (INF, 0), (-1, NAN), (NAN, NAN)],
     "math.absf": [(-3, 3), (-0.0, 0.0), (-INF, INF), (NAN, NAN)],
@@ -200,7 +222,7 @@ def test_special_values(name: str, dtype: str, width: int | None) -> None:
 
 
 def test_every_registered_function_is_tested() -> None:
-    assert FUNCTIONS.keys() == SPECIAL.keys() | {"math.powf", "math.copysign", "math.fma"}
+    assert FUNCTIONS.keys() == SPECIAL.keys() | {"math.atan2", "math.powf", "math.copysign", "math.fma"}
 
 
 @pytest.mark.parametrize("name", [case.name for case in CASES])
@@ -340,3 +362,29 @@ def test_other_formats_are_refused() -> None:
         b = Builder()
         with module.function("f", [b.f16]) as f, pytest.raises(CodegenError, match="f16"):
             VECTOR_MATH["math.exp"](b, f.args[0])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_atan2_error(dtype: str) -> None:
+    wide = np.float64 if dtype == "f32" else np.longdouble
+    inputs = [
+        (_every_exponent(dtype, 1), _every_exponent(dtype, 2)),
+        (_between(dtype, -2, 2, 3), _between(dtype, -2, 2, 4)),
+    ]
+    for y, x in inputs:
+        count = min(y.size, x.size, 1 << 17)
+        y, x = y[:count], x[:count]
+        reference = np.arctan2(y.astype(wide), x.astype(wide))
+        got = run("math.atan2", y, x, dtype=dtype, width=16 if dtype == "f32" else 8)
+        assert worst_ulp(got, reference) <= 2.5
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("f32", 16), ("f64", None)])
+def test_atan2_special_values(dtype: str, width: int | None) -> None:
+    values = np.array([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN], DTYPES[dtype])
+    y, x = (grid.ravel() for grid in np.meshgrid(values, values))
+    got = run("math.atan2", y, x, dtype=dtype, width=width)
+    expected = np.arctan2(y, x)
+    np.testing.assert_allclose(got, expected, rtol=4 * np.finfo(got.dtype).eps)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(expected[numbers]))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from anyshape.codegen.llvm import LoadedCode
+from anyshape.dialects.arrays import ConstantEntry
 from anyshape.dialects.block_formats import FORMATS
 from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.packed_blocks import PackedBlocks, unpack_panels
 from anyshape.driver.constants import LARGE_TABLE, ConstantTable
 from anyshape.driver.mapped import drop_pages, mapping_of
-from anyshape.host import ConstantEntry
 
 
 @pytest.fixture

@@ -146,15 +146,13 @@ class Case:
     parts: int = 1
 
 
-CONVOLUTION = "aten.convolution.default"
-
 CASES: Mapping[str, Case] = {
     "bert": Case(bert, masked_tokens),
     "gpt2": Case(gpt2, tokens),
     "gpt2, masked": Case(gpt2, masked_tokens),
     "llama": Case(llama, masked_tokens),
     "vit": Case(vit, images, graphs=2),
-    "resnet": Case(ResNet, images, frozenset({CONVOLUTION, "aten.max_pool2d_with_indices.default"}), graphs=2, parts=5),
+    "resnet": Case(ResNet, images, graphs=2),
 }
 
 

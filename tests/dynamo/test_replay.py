@@ -27,6 +27,7 @@ from anyshape.frontends.torch.builder import LOWERINGS
 from anyshape.frontends.torch.dynamo import functional
 from anyshape.frontends.torch.dynamo.graph import GraphLowering
 from anyshape.frontends.torch.dynamo.record import lower_again, read_graph, record_graph
+from anyshape.frontends.torch.dynamo.traced import trace_again
 from anyshape.passes.simplify import SimplifyPass
 
 # PyTorch is typed in part only.
@@ -152,6 +153,7 @@ def test_a_lowering_is_replayed(lowering_folder: Path, monkeypatch: pytest.Monke
 def test_a_graph_survives_its_record(lowering_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read, written again and lowered, it is what it was: nodes, sizes, strides, source lines."""
     monkeypatch.undo()
+    monkeypatch.delitem(LOWERINGS, "aten.sort.default", raising=False)
     _, record = read_crash(lowering_folder)
     again = read_graph(record)
     assert record_graph(again) == record
@@ -208,22 +210,62 @@ def test_folders_that_are_none(kind: str, tmp_path: Path) -> None:
         read_crash(folder)
 
 
-def test_failures_of_pytorch_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What fails before there is a graph of ATen ops is shown, since reading it back would run code."""
+def failing(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("broken on purpose")
 
-    def failing(*_: Any, **__: Any) -> Any:
-        raise RuntimeError("broken on purpose")
 
-    x = torch.randn(3)
+def many_kinds(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Functions, methods, operators, slices, a size, a mode."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        z = nn.functional.linear(x[:, None, ..., 1:].squeeze(1), WEIGHT[:, :2]) @ WEIGHT
+    rows = torch.cat([x, y]).view(-1, 3).to(torch.float64)
+    return (rows.softmax(-1)[: x.shape[0]] * x.shape[0]).sum() + torch.einsum("ij,ij->i", z, z).amax()
+
+
+def folder_of_failing_capture(function: Callable[..., Any], tmp_path: Path, *args: torch.Tensor) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(functional, "aot_module_simplified", failing)
-        program = torch.compile(torch.sin, backend=backend, options={"dump": tmp_path})
-        torch.testing.assert_close(program(x), torch.sin(x))
+        program = torch.compile(function, backend=backend, dynamic=True, options={"dump": tmp_path})
+        torch.testing.assert_close(program(*args), function(*args))
     (remark,) = anyshape.report().of_kind("compile")
     assert remark.replay is not None
-    folder = Path(shlex.split(remark.replay)[-1])
+    return Path(shlex.split(remark.replay)[-1])
+
+
+def test_failures_to_make_a_graph_functional(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_of_failing_capture(many_kinds, tmp_path, torch.randn(4, 3), torch.randn(5, 3))
+    assert {path.name for path in folder.iterdir()} == {"crash.json", "graph.json", "fx.txt", "traceback.txt"}
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", str(folder)])
+    assert ended.value.code == 0 and "the graph compiles" in capsys.readouterr().out
+    monkeypatch.setattr(functional, "aot_module_simplified", failing)
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", str(folder)])
+    assert ended.value.code == 1 and "replayed: the same error" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("node", [
+    {"op": "call_method", "target": "__reduce_ex__x"}, {"op": "call_method", "target": "share_memory_now"},
+    {"op": "call_function", "target": "torch.load"}, {"op": "call_function", "target": "os.system"},
+    {"op": "call_module", "target": "x"},
+])  # fmt: skip
+def test_what_is_no_function_of_tensors_is_not_called(node: dict[str, Any]) -> None:
+    record = {"traced": True, "hints": {}, "nodes": [{"name": "n", "args": {"tuple": []}, "kwargs": {}, **node}]}
+    with pytest.raises(ValueError):
+        trace_again(record)
+
+
+def test_failures_that_are_shown_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A graph in an argument cannot be read back without running code."""
+
+    def branches(x: torch.Tensor) -> Any:
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    folder = folder_of_failing_capture(branches, tmp_path, torch.randn(3))
     assert {path.name for path in folder.iterdir()} == {"crash.json", "fx.txt", "traceback.txt"}
-    assert "sin" in (folder / "fx.txt").read_text() and "broken on purpose" in (folder / "traceback.txt").read_text()
+    assert "cond" in (folder / "fx.txt").read_text() and "broken on purpose" in (folder / "traceback.txt").read_text()
     with pytest.raises(SystemExit) as ended:
         main(["replay", str(folder)])
     assert ended.value.code == 1 and "before there was a graph of ATen ops" in capsys.readouterr().out

@@ -14,8 +14,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import anyshape
-from anyshape.codegen.host import DESCRIPTOR
 from anyshape.codegen.llvm import LoadedCode
+from anyshape.codegen.symbols import DESCRIPTOR
 from anyshape.driver.api import CompiledModule
 from anyshape.driver.build import BuiltObjects
 from anyshape.runtime import torch_adaptor

@@ -7,7 +7,7 @@ noise of a long chain. Sizes are the symbols m, n, k, the open symbols om (1 or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -63,12 +63,12 @@ def is_square(seed: int) -> bool:
     return seed % 3 == 2
 
 
-def environments(seed: int, count: int) -> Iterator[Mapping[str, int]]:
-    """Values of the symbols: the first has large sizes, the rest are drawn, each open size 1 or full."""
+def environments(seed: int, count: int, extents: Sequence[int] = EXTENTS) -> Iterator[Mapping[str, int]]:
+    """Values of the symbols: the first has large sizes, the rest are drawn from `extents`, each open size 1 or full."""
     random = Random(seed)
     square = is_square(seed)
     for number in range(count):
-        m, n, k = (17, 8, 7) if number == 0 else (random.choice(EXTENTS) for _ in range(3))
+        m, n, k = (17, 8, 7) if number == 0 else (random.choice(extents) for _ in range(3))
         m = n if square else m
         yield {"m": m, "n": n, "k": k, "om": random.choice((1, m)), "on": random.choice((1, n))}
 

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from anyshape.codegen.tiles.pack import pack_panels
+from anyshape.dialects.arrays import ConstantEntry
 from anyshape.dialects.block_formats import block_format
 from anyshape.dialects.dhlo import Array, ConstantStore, Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
@@ -26,7 +27,7 @@ from anyshape.dialects.tile.verify import verify_kernel
 from anyshape.driver.build import build_objects, load_program
 from anyshape.driver.pipeline import run_graph_passes
 from anyshape.fusion import Decision, copy_shared_results, decide_fusion, outline_groups
-from anyshape.host import ConstantEntry, LaunchShape, build_program
+from anyshape.host import LaunchShape, build_program
 from anyshape.kernels import PlanTable, why_no_prologue
 from anyshape.runtime import numpy_adaptor
 from anyshape.support.machine import Machine

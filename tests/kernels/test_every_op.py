@@ -9,11 +9,11 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 from anyshape.dialects.dhlo import Array, DhloOp, Sample, Weight
+from anyshape.dialects.dhlo.compaction import ReadSize
 from anyshape.dialects.dhlo.graph import FunctionBuilder
 from anyshape.dialects.dhlo.interpreter import run_op
 from anyshape.dialects.dhlo.samples import (
     operand_dtypes,
-    sample_environments,
     sample_function,
     sample_inputs,
     sample_op,
@@ -22,10 +22,10 @@ from anyshape.dialects.dhlo.samples import (
 from anyshape.dialects.dtypes import BOOL, F32, DType
 from tests.dialects.dhlo.test_samples import is_pointwise
 from tests.kernels.harness import compiled
+from tests.op_matrix import environments
 from tests.tolerances import COMPUTED, EXACT, Tolerance, assert_close
 
-SIZES = (0, 1, 7, 33)
-OPS = [cls for cls in DhloOp.OPS.values() if cls is not Weight]
+OPS = [cls for cls in DhloOp.OPS.values() if cls not in (Weight, ReadSize)]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def test_machine_code_equals_reference(cls: type[DhloOp]) -> None:
         for symbol, size in case.sample.minimum.items():
             least[symbol] = max(size, least.get(symbol, 0))
     rng = np.random.default_rng(11)
-    for env in sample_environments(symbols, Sample((), minimum=least), SIZES):
+    for env in environments(symbols, Sample((), minimum=least)):
         operands = [case.operands(env, rng) for case in cases]
         binders = [np.zeros(env[symbol], np.bool_) for symbol in symbols]
         got = run([*(array for each in operands for array in each), *binders])

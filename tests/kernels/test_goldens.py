@@ -16,11 +16,13 @@ from anyshape.dialects.dhlo import (
     BroadcastInDim,
     ConstantStore,
     Convert,
+    Convolution,
     DotGeneral,
     Gelu,
     LayerNorm,
     Multiply,
     Reduce,
+    Relu,
     Select,
     Softmax,
     Subtract,
@@ -50,6 +52,21 @@ def product_with_bias_and_gelu(g: FunctionBuilder, store: ConstantStore) -> SSAV
     weight = g.add(Weight.of_array(np.arange(384 * 96, dtype=np.float32).reshape(96, 384), store)).result
     product = g(DotGeneral, g.input(B, S, 384), weight, lhs_contract=(2,), rhs_contract=(1,))
     return g(Gelu, g(Add, product, g(BroadcastInDim, g.input(96), dimensions=(2,), sizes=(B, S, 96))))
+
+
+def convolution_with_bias_and_relu(g: FunctionBuilder, store: ConstantStore) -> SSAValue:
+    filters = g.add(Weight.of_array(np.arange(8 * 4 * 9, dtype=np.float32).reshape(8, 4, 3, 3), store)).result
+    halves = ((M + 1) // 2, (N + 1) // 2)
+    places = {
+        "window_strides": (2, 2),
+        "padding": (1, 1),
+        "lhs_dilation": (1, 1),
+        "rhs_dilation": (1, 1),
+        "sizes": halves,
+    }
+    sums = g(Convolution, g.input(B, 8, M, N), filters, **places, feature_group_count=2)
+    bias = g(BroadcastInDim, g.input(8), dimensions=(1,), sizes=(B, 8, *halves))
+    return g(Relu, g(Add, sums, bias))
 
 
 def product_of_normalised_rows(g: FunctionBuilder, store: ConstantStore) -> SSAValue:
@@ -85,7 +102,7 @@ def masked_scaled_softmax(g: FunctionBuilder, store: ConstantStore) -> SSAValue:
 GRAPHS: tuple[Graph, ...] = (
     softmax, layer_norm_with_residual, product_with_bias_and_gelu, product_of_normalised_rows, column_sum,
     attention_with_transposes, mask_broadcast,
-    masked_scaled_softmax,
+    masked_scaled_softmax, convolution_with_bias_and_relu,
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-U32, I32, F32, BOOL, TEXT, ARRAY, U64 = 4, 5, 6, 7, 8, 9, 10
+U16, U32, I32, F32, BOOL, TEXT, ARRAY, U64 = 2, 4, 5, 6, 7, 8, 9, 10
 
 
 def u32(value: int) -> bytes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +40,13 @@ GREEDY: dict[str, Sequence[int]] = {
 
 
 @pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    return anyshape.llm.load(smollm2(), context=256, options=Options(threads=1, cache=Options.from_environment().cache))
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def model(cache: Path) -> LanguageModel:
+    return anyshape.llm.load(smollm2(), context=256, options=Options(threads=1, cache=cache))
 
 
 @pytest.mark.parametrize("prompt", GREEDY)
@@ -72,7 +79,7 @@ def test_ends(model: LanguageModel) -> None:
     prompt = next(iter(GREEDY))
     stopped = model.generate(prompt, stop=["answer is", "never"])
     assert "".join(stopped) == " Paris.\n\nThe " and stopped.finish == "stop"
-    short = LanguageModel(model.model, model.tokenizer, model.template, 12)
+    short = replace(model, context=12)
     full = short.generate(prompt)
     assert len("".join(full)) > 0 and full.finish == "context" and len(full.tokens) == 13
     shifted = short.generate(prompt, max_tokens=30, shift=True)
@@ -143,12 +150,39 @@ def test_stop_strings_are_held_back_until_they_are_certain() -> None:
         StopStrings([""])
 
 
-def test_the_command_needs_no_torch() -> None:
+def test_the_command_needs_no_torch(model: LanguageModel, cache: Path) -> None:
     code = (
         "import sys; from anyshape.cli.dispatch import load_subcommand; load_subcommand('generate').main("
         f"[{str(smollm2())!r}, '--prompt', 'The capital of France is', '--max-tokens', '4', '--threads', '1'], "
         "standalone_mode=False); assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert _output(code, cache) == " Paris.\n\n\n"
+
+
+def test_a_program_from_the_cache_is_loaded_without_the_compiler(model: LanguageModel, cache: Path) -> None:
+    heavy = (
+        "xdsl",
+        "mlir",
+        "ml_dtypes",
+        "jinja2",
+        "torch",
+        "anyshape.dialects.dhlo",
+        "anyshape.kernels",
+        "anyshape.nn",
+    )
+    code = (
+        "import sys; from anyshape.llm.language_model import load\n"
+        f"print(next(load({str(smollm2())!r}).generate('The capital of France is')))\n"
+        f"print([name for name in {heavy} if name in sys.modules], len(sys.modules))"
+    )
+    text, modules = _output(code, cache).splitlines()
+    loaded, count = modules.rsplit(" ", 1)
+    assert text == " Paris" and loaded == "[]" and int(count) < 500
+
+
+def _output(code: str, cache: Path) -> str:
+    """What a process writes that has the programs in this cache."""
+    environment = {**os.environ, "ANYSHAPE_CACHE": str(cache), "ANYSHAPE_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == " Paris.\n\n\n"
+    return done.stdout

@@ -15,7 +15,23 @@ from anyshape.llm import gguf
 from anyshape.llm.tensor_types import TENSOR_TYPES, TYPE_OF_CODE, UNSUPPORTED
 from anyshape.support.errors import FileFormatError
 from tests.llm.fuzz_gguf import fuzz
-from tests.llm.gguf_bytes import ARRAY, BOOL, TEXT, U32, File, array, key, small, tensor, text, texts, u32, u64
+from tests.llm.gguf_bytes import (
+    ARRAY,
+    BOOL,
+    I32,
+    TEXT,
+    U16,
+    U32,
+    File,
+    array,
+    key,
+    small,
+    tensor,
+    text,
+    texts,
+    u32,
+    u64,
+)
 from tests.llm.models import smollm2
 
 
@@ -256,7 +272,9 @@ def test_a_text_that_is_not_utf8_is_named_when_it_is_read(tmp_path: Path) -> Non
         (File(keys=[key("n", TEXT, u64(2**63))]), ("too long",)),
         (File(keys=[key("n", TEXT, u64(1000))]), ("ends early",)),
         (File(keys=[key("n", TEXT, text(b"\xc3("))]), ("not UTF-8",)),
-        (File(keys=[key("split.count", U32, u32(3))]), ("split.count", "merge")),
+        (File(keys=[key("split.count", U32, u32(3))]), ("split.no", "no such key")),
+        (File(keys=[key("split.count", U32, u32(3)), key("split.no", U32, u32(0))]), ("part 1 of 3", "-00001-of-00003.gguf")),
+        (File(keys=[key("split.count", U32, u32(2**31))]), ("split.count", "1024")),
         (File(version=1), ("version 1", "2 or 3")),
         (File(version=4), ("version 4",)),
         (File(version=3 << 24), ("version 3 of a big-endian machine",)),
@@ -303,3 +321,60 @@ def test_ten_thousand_mutations_neither_crash_nor_allocate(tmp_path: Path) -> No
     outcome = fuzz(tmp_path, first=0, count=10_000)
     assert outcome.refused > 5_000
     assert outcome.accepted > 300
+
+
+# -- models in several parts ----------------------------------------------------------------------------------------------
+
+
+def part(number: int, count: int, tensors: int | None = None, names: str = "") -> File:
+    """A part as `llama-gguf-split` writes it: only the first has the model's keys."""
+    keys = [key("split.no", U16, struct.pack("<H", number)), key("split.count", U16, struct.pack("<H", count))]
+    if tensors is not None:
+        keys.append(key("split.tensors.count", I32, struct.pack("<i", tensors)))
+    if number == 0:
+        keys.append(key("general.architecture", TEXT, text("llama")))
+    data = b"".join(struct.pack("<8f", *range(8 * number, 8 * number + 8)) for _ in names)
+    return File(keys, [tensor(name, [8], 0, 32 * place) for place, name in enumerate(names)], data)
+
+
+def write_parts(folder: Path, *files: File) -> Path:
+    for number, file in enumerate(files, 1):
+        (folder / f"m-{number:05d}-of-{len(files):05d}.gguf").write_bytes(file.bytes())
+    return folder / f"m-00001-of-{len(files):05d}.gguf"
+
+
+def test_a_model_in_several_parts(tmp_path: Path) -> None:
+    """The first part may hold no tensor."""
+    path = write_parts(tmp_path, part(0, 3, 3), part(1, 3, 3, "ab"), part(2, 3, 3, "c"))
+    file = gguf.open(path)
+    assert file.architecture == "llama" and list(file.tensors) == ["a", "b", "c"]
+    np.testing.assert_array_equal(file.tensor("c").dequantized(), np.arange(16, 24))
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((part(0, 2, 2, "a"), part(1, 2, 2, "a")), ("in two parts", "'a'")),
+        ((part(0, 2, 3, "a"), part(1, 2, 3, "b")), ("split.tensors.count", "3", "2, as many")),
+        ((part(0, 2, 2, "a"), part(0, 2, 2, "b")), ("split.no", "1, of 2")),
+        ((part(0, 2, 2, "a"), part(1, 3, 2, "b")), ("split.no", "1, of 2")),
+        ((part(1, 2, 2, "a"), part(1, 2, 2, "b")), ("part 2 of 2", "not its first")),
+        ((part(0, 3, 2, "a"), part(1, 3, 2, "b")), ("-00001-of-00003.gguf",)),
+        ((part(0, 2, 2, "a"), File(tensors=[tensor("b", [8], 0, 64)], data=bytes(32))), ("past the end",)),
+    ],
+)  # fmt: skip
+def test_parts_that_do_not_fit_are_refused(tmp_path: Path, parts: tuple[File, ...], words: tuple[str, ...]) -> None:
+    path = write_parts(tmp_path, *parts)
+    with pytest.raises(FileFormatError) as caught:
+        gguf.open(path)
+    for word in (str(tmp_path), *words):
+        assert word in str(caught.value)
+
+
+def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
+    path = write_parts(tmp_path, part(0, 2, 2, "a"), part(1, 2, 2, "b"))
+    (tmp_path / "m-00002-of-00002.gguf").unlink()
+    with pytest.raises(FileFormatError, match=r"(?s)missing.*m-00002-of-00002.gguf"):
+        gguf.open(path)
+    with pytest.raises(FileFormatError, match="not its first"):
+        gguf.open(write_parts(tmp_path, part(1, 2, 2, "a"), part(1, 2, 2, "b")))

@@ -124,6 +124,26 @@ def test_the_arena_grows_and_is_aligned(ral: Runtime) -> None:
     ral.library.ral_context_destroy(context)
 
 
+def test_parts_of_the_arena_are_apart(ral: Runtime) -> None:
+    context = ral.create_context(1)
+    arena = ral.library.ral_arena(context, 1000)
+    third = ral.library.ral_arena_part(context, 3, 1000)
+    ctypes.memset(arena, 1, 1000)
+    ctypes.memset(third, 3, 1000)
+    first = ral.library.ral_arena_part(context, 1, 1 << 20)
+    ctypes.memset(first, 2, 1 << 20)
+    for part in (1, 2, 3):
+        assert ral.library.ral_arena_part(context, part, 10) % 64 == 0
+    assert ral.library.ral_arena(context, 1000) == arena
+    assert ral.library.ral_arena_part(context, 3, 1000) == third
+    assert ctypes.string_at(arena, 1000) == b"\1" * 1000
+    assert ctypes.string_at(third, 1000) == b"\3" * 1000
+    for part, size, code in ((0, 8, Code.ARGUMENT), (1, -1, Code.MEMORY), (2, 1 << 60, Code.MEMORY)):
+        assert ral.library.ral_arena_part(context, part, size) is None
+        assert ral.library.ral_error_code(context) == code
+    ral.library.ral_context_destroy(context)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -8,10 +8,11 @@
 
 Tiles are those of products: q·kᵀ with K in transposed panels, p·V with V in panels. Between chunks a row keeps its maximum and its sum
 (online softmax), and its accumulated output is rescaled; with a single chunk this costs nothing, and what is packed then
-serves every later call for the same head. One or two queries read K and V where they lie.
+serves every later call for the same head. One or two queries read K and V where they lie (`few`).
 
-A tile's queries are copied, multiplied by the scale. f16 and bf16 are computed in f32: queries are widened in that copy, keys and
-values when they are packed, and the result is rounded once.
+A tile's queries are copied, multiplied by the scale. Narrow elements are computed in f32: queries are widened in that copy, keys and
+values when they are packed or read, and the result is rounded once. Scales of keys multiply their scores, and scales of values
+their probabilities.
 
 Chunks begin at multiples of the chunk's size, whatever the rows, so a row's result does not depend on how rows are cut.
 """
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 
 from anyshape.codegen.attend.elements import Elements
+from anyshape.codegen.attend.few import Dots, Weigh, dots_name, emit_dots, emit_weigh, weigh_name
 from anyshape.codegen.attend.pack import (
     emit_pack_panel,
     emit_pack_query,
@@ -32,9 +34,9 @@ from anyshape.codegen.attend.pack import (
 from anyshape.codegen.attend.softmax import MASK_KINDS, emit_softmax, softmax_arguments, softmax_name
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
-from anyshape.codegen.tiles.dots import dots_name, emit_dots_of
-from anyshape.codegen.tiles.microkernel import AHEAD_LINES, NARROW, TileTable
-from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, PANEL, TileShape
+from anyshape.codegen.tiles.microkernel import AHEAD_LINES, TileTable
+from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, TileShape
+from anyshape.dialects.packed_panels import PANEL
 
 SUPER_ROWS = 32 * MAX_ROWS
 """Query rows whose accumulated outputs are in scratch at once."""
@@ -78,6 +80,11 @@ class Slot(IntEnum):
     MASK = auto()
     MASK_ROW = auto()
     MASK_KEY = auto()
+    KEY_SCALE = auto()
+    """Scales of the head's keys and values, where there are any."""
+    KEY_SCALE_STEP = auto()
+    VALUE_SCALE = auto()
+    VALUE_SCALE_STEP = auto()
     NEXT_OUT = auto()
     """What the worker's next task reads and writes, with the same strides: prefetched; or this task's own."""
     NEXT_QUERY = auto()
@@ -104,6 +111,8 @@ _POINTERS = {
     Slot.VALUE,
     Slot.OUT,
     Slot.MASK,
+    Slot.KEY_SCALE,
+    Slot.VALUE_SCALE,
     *(slot for slot in Slot if slot >= Slot.NEXT_OUT),
 }
 
@@ -115,8 +124,8 @@ _NEXT = (
     (Slot.NEXT_KEY, Slot.KEY_ROW),
 )
 """What is prefetched, the last first, and from one row of it to the next."""
-_IN_MEMORY = (Slot.QUERY, Slot.KEY, Slot.VALUE, Slot.OUT)
-"""Buffers of the task's own element type; scratch has that of the tiles."""
+_OWN, _CACHED = (Slot.QUERY, Slot.OUT), (Slot.KEY, Slot.VALUE)
+"""Buffers of the task's own element types; scratch has that of the tiles."""
 
 
 def attend_name(element: str) -> str:
@@ -136,26 +145,13 @@ def emit_attend_driver(module: ModuleBuilder, elements: Elements) -> None:
     emit_pack_panel(module, elements)
     emit_pack_query(module, elements)
     b, shape = Builder(), elements.shape
-    if elements.is_narrow:
-        _emit_narrow_dots(module, b, elements)
+    emit_dots(module, elements)
+    emit_weigh(module, elements)
     zeros = module.constant_bytes(bytes(PANEL * shape.element_bytes), alignment=64)
     with module.function(attend_name(elements.name), attend_arguments(b)) as f:
         head = _Head.read(b, elements, f.args[0], zeros)
         with b.for_(0, head.slot[Slot.ROWS], SUPER_ROWS) as loop:
             head.emit_super_block(loop.index)
-
-
-def _dots_name(elements: Elements) -> str:
-    return f"as_attend_dots_{elements.name}" if elements.is_narrow else dots_name(elements.name)
-
-
-def _emit_narrow_dots(module: ModuleBuilder, b: Builder, elements: Elements) -> None:
-    """Dot products of one query, which is widened, with keys that are not."""
-
-    def load(row: Value, index: Value, mask: Value | None) -> Value:
-        return elements.load(b, row, index, width=elements.shape.lanes, mask=mask)
-
-    emit_dots_of(module, b, elements.shape, _dots_name(elements), elements.in_memory(b), load)
 
 
 @dataclass(frozen=True)
@@ -202,7 +198,9 @@ class _Head:
         return self.elements.shape
 
     def _at(self, slot: Slot, index: Value) -> Value:
-        element = self.elements.in_memory(self.b) if slot in _IN_MEMORY else self.element
+        element = self.element
+        if slot in (*_OWN, *_CACHED):
+            element = (self.elements.own if slot in _OWN else self.elements.cached).in_memory(self.b)
         return self.b.offset(self.slot[slot], element, index)
 
     def _panels(self, count: Value, body: Callable[[Value, Value], None]) -> None:
@@ -309,31 +307,31 @@ class _Head:
 
         A tile takes as many rows as it has keys, and of each as many bytes as it prefetches a step.
         """
-        b, slot, bytes_ = self.b, self.slot, self.elements.bytes
+        b, slot = self.b, self.slot
         taken = AHEAD_LINES * LINE
-        parts = b.div(b.add(b.mul(slot[Slot.HEAD], bytes_), taken - 1), taken)
+        parts = b.div(b.add(b.mul(slot[Slot.HEAD], self.elements.own.bytes), taken - 1), taken)
         turn = b.div(tiles_left, parts)
         pointer, row = slot[Slot.NEXT_OUT], b.const(b.i64, 0)
         for number, (next_, stride) in enumerate(_NEXT):
+            stored = self.elements.cached if next_ in (Slot.NEXT_KEY, Slot.NEXT_VALUE) else self.elements.own
             is_turn = b.cmp("eq", turn, number)
             pointer = b.select(is_turn, slot[next_], pointer)
-            row = b.select(is_turn, slot[stride], row)
+            row = b.select(is_turn, b.mul(slot[stride], stored.bytes), row)
         part = b.sub(tiles_left, b.mul(turn, parts))
-        return b.offset(pointer, b.i8, b.mul(part, taken)), b.mul(row, bytes_)
+        return b.offset(pointer, b.i8, b.mul(part, taken)), row
 
     def _emit_scores(self, chunk: _Chunk, rows: Value, limit: Value, picked: tuple[Value, Value]) -> None:
         b, slot = self.b, self.slot
         branch = b.if_(self.direct, has_else=True)
-        with branch.then(), b.for_(0, rows) as row:
-            arguments = [
-                self._at(Slot.QUERY_COPY, b.mul(row.index, slot[Slot.HEAD])),
-                self._at(Slot.KEY, b.mul(chunk.first, slot[Slot.KEY_ROW])),
-                slot[Slot.KEY_ROW],
-                slot[Slot.HEAD],
-                limit,
-                self._at(Slot.SCORES, b.mul(row.index, slot[Slot.CHUNK])),
-            ]
-            b.call(_dots_name(self.elements), arguments)
+        with branch.then():
+            # Values of the same keys are needed next.
+            values = self._value_source(chunk, b.const(b.i64, 0))
+            key = self._at(Slot.KEY, b.mul(chunk.first, slot[Slot.KEY_ROW]))
+            arguments = Dots(
+                slot[Slot.QUERY_COPY], rows, key, slot[Slot.KEY_ROW], slot[Slot.HEAD], limit,
+                slot[Slot.SCORES], slot[Slot.CHUNK], values, self._row_bytes(Slot.VALUE_ROW),
+            )  # fmt: skip
+            b.call(dots_name(self.elements), arguments)
 
         def panel(key: Value, keys: Value) -> None:
             keys_panel = self._at(Slot.PACKED_KEYS, b.mul(key, slot[Slot.HEAD]))
@@ -345,6 +343,21 @@ class _Head:
 
         with branch.otherwise():
             self._panels(limit, panel)
+
+    def _row_bytes(self, stride: Slot) -> Value:
+        """Bytes from a key, or a value, to the next."""
+        return self.b.mul(self.slot[stride], self.elements.cached.bytes)
+
+    def _keys_behind(self, chunk: _Chunk) -> tuple[Value, Value]:
+        """(address, bytes from a key to the next) of what is multiplied after a chunk: the next one, or the next task's first."""
+        b, slot = self.b, self.slot
+        end = b.add(chunk.first, chunk.size)
+        is_last = b.cmp("sge", end, slot[Slot.KEYS])
+        follows = self._at(Slot.KEY, b.mul(end, slot[Slot.KEY_ROW]))
+        numbers = [b.address_number(slot[each]) for each in (Slot.KEY, Slot.NEXT_KEY)]
+        nothing = b.and_(is_last, b.cmp("eq", *numbers))
+        step = b.select(nothing, b.const(b.i64, 0), self._row_bytes(Slot.KEY_ROW))
+        return b.select(is_last, slot[Slot.NEXT_KEY], follows), step
 
     def _emit_rows(
         self, chunk: _Chunk, query: Value, row: Value, rows: Value, limit: Value, position: Value, is_first: Value
@@ -358,10 +371,10 @@ class _Head:
             mask_row = b.mul(b.add(query, loop.index), slot[Slot.MASK_ROW])
             state_row = b.add(row, loop.index)
             own = b.add(b.add(position, chunk.first), loop.index)
+            row_of_scores = self._at(Slot.SCORES, b.mul(loop.index, slot[Slot.CHUNK]))
+            self._emit_scale(row_of_scores, limit, chunk, Slot.KEY_SCALE)
             hidden = b.maximum(b.sub(self._first_seen(own), chunk.first), 0)
-            scores, skipped = self._hide_first(
-                self._at(Slot.SCORES, b.mul(loop.index, slot[Slot.CHUNK])), hidden, limit
-            )
+            scores, skipped = self._hide_first(row_of_scores, hidden, limit)
             arguments = [
                 scores,
                 self._mask_address(b.add(mask_row, b.mul(chunk.first, slot[Slot.MASK_KEY]))),
@@ -371,9 +384,27 @@ class _Head:
                 self._at(Slot.STATE, b.mul(state_row, 2)),
             ]
             alpha = b.call_pointer(self.softmax, arguments, self.element)
+            self._emit_scale(row_of_scores, limit, chunk, Slot.VALUE_SCALE)
             later = b.if_(b.not_(is_first))
             with later.then():
                 self._emit_rescale(state_row, alpha)
+
+    def _emit_scale(self, scores: Value, limit: Value, chunk: _Chunk, scale: Slot) -> None:
+        """Multiply a row of scores, or of probabilities, by the scales of its keys, or values."""
+        if not self.elements.are_scaled:
+            return
+        b, lanes, step = self.b, self.shape.lanes, self.slot[Slot(scale + 1)]
+        with b.for_(0, limit, lanes) as loop:
+            exists = b.tail_mask(b.sub(limit, loop.index), lanes)
+            numbers = b.add(b.lane_numbers(lanes), b.add(chunk.first, loop.index))
+            adjacent = b.if_(b.cmp("eq", step, 1), [b.vector_type(self.element, lanes)])
+            with adjacent.then():
+                first = b.add(chunk.first, loop.index)
+                adjacent.yield_(b.load(self.slot[scale], self.element, first, width=lanes, mask=exists))
+            with adjacent.otherwise():
+                adjacent.yield_(b.gather(self.slot[scale], self.element, b.mul(numbers, step), mask=exists))
+            scaled = b.mul(b.load(scores, self.element, loop.index, width=lanes), adjacent.results[0])
+            b.store(scaled, scores, loop.index)
 
     def _hide_first(self, scores: Value, hidden: Value, limit: Value) -> tuple[Value, Value]:
         """A row of scores without the first `hidden` ones: (where it begins, how many come before that), whole vectors of which
@@ -395,7 +426,7 @@ class _Head:
         """Address of a mask element: bytes for bool masks, else elements."""
         b = self.b
         is_bool = b.cmp("eq", self.slot[Slot.MASK_KIND], MASK_KINDS.index("bool"))
-        step = b.select(is_bool, b.const(b.i64, 1), b.const(b.i64, self.elements.bytes))
+        step = b.select(is_bool, b.const(b.i64, 1), b.const(b.i64, self.elements.own.bytes))
         return b.offset(self.slot[Slot.MASK], b.i8, b.mul(index, step))
 
     def _emit_rescale(self, row: Value, alpha: Value | None) -> None:
@@ -417,31 +448,26 @@ class _Head:
         b, slot = self.b, self.slot
 
         def panel(column: Value, columns: Value) -> None:
-            in_place = self._reads_values_in_place(columns)
-            packs = b.if_(b.and_(self.direct, b.not_(in_place)))
-            with packs.then():
-                self._emit_pack_values(chunk, column, columns)
             packed = self._at(Slot.PACKED_VALUES, b.mul(column, slot[Slot.CHUNK]))
-            values = b.select(in_place, self._value_source(chunk, column), packed)
-            stride = b.select(in_place, slot[Slot.VALUE_ROW], b.const(b.i64, PANEL))
             sums = self._at(Slot.SUMS, b.add(b.mul(row, self.value_row), column))
             init = b.select(is_first, self.zeros, sums)
             init_stride = b.select(is_first, b.const(b.i64, 0), self.value_row)
             arguments = [
-                slot[Slot.SCORES], slot[Slot.CHUNK], values, stride, sums, self.value_row, limit, init, init_stride,
+                slot[Slot.SCORES], slot[Slot.CHUNK], packed, b.const(b.i64, PANEL), sums, self.value_row, limit, init, init_stride,
                 columns, *ahead,
             ]  # fmt: skip
             b.call_pointer(self.table.function(picked, columns), arguments)
 
-        self._panels(slot[Slot.VALUE_HEAD], panel)
-
-    def _reads_values_in_place(self, columns: Value) -> Value:
-        """Tiles read whole panels of 64 or 32 columns in their own element type, which only packed values always have."""
-        b = self.b
-        if self.elements.is_narrow:
-            return b.const(b.i1, 0)
-        whole = b.or_(b.cmp("eq", columns, PANEL), b.cmp("eq", columns, NARROW))
-        return b.and_(self.direct, b.and_(whole, b.cmp("eq", self.slot[Slot.VALUE_COLUMN], 1)))
+        branch = b.if_(self.direct, has_else=True)
+        with branch.then():
+            arguments = Weigh(
+                slot[Slot.SCORES], slot[Slot.CHUNK], rows, self._value_source(chunk, b.const(b.i64, 0)),
+                slot[Slot.VALUE_ROW], slot[Slot.VALUE_HEAD], limit, self._at(Slot.SUMS, b.mul(row, self.value_row)),
+                self.value_row, b.convert(is_first, b.i64, signed=False), *self._keys_behind(chunk),
+            )  # fmt: skip
+            b.call(weigh_name(self.elements), arguments)
+        with branch.otherwise():
+            self._panels(slot[Slot.VALUE_HEAD], panel)
 
     # ---- results -------------------------------------------------------------------------------------------------
 
@@ -461,8 +487,8 @@ class _Head:
         adjacent = b.if_(b.cmp("eq", slot[Slot.OUT_COLUMN], 1), has_else=True)
         with adjacent.then(), b.for_(0, slot[Slot.VALUE_HEAD], lanes) as loop:
             exists = b.tail_mask(b.sub(slot[Slot.VALUE_HEAD], loop.index), lanes)
-            self.elements.store(b, result(loop.index), out, loop.index, mask=exists)
+            self.elements.own.store(b, result(loop.index), out, loop.index, mask=exists)
         with adjacent.otherwise(), b.for_(0, slot[Slot.VALUE_HEAD], lanes) as loop:
             exists = b.tail_mask(b.sub(slot[Slot.VALUE_HEAD], loop.index), lanes)
             positions = b.mul(b.add(b.lane_numbers(lanes), loop.index), slot[Slot.OUT_COLUMN])
-            self.elements.scatter(b, result(loop.index), out, positions, mask=exists)
+            self.elements.own.scatter(b, result(loop.index), out, positions, mask=exists)

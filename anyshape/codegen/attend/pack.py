@@ -13,7 +13,7 @@ from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.tiles.microkernel import NARROW
 from anyshape.codegen.tiles.pack import transpose_square
-from anyshape.codegen.tiles.shape import PANEL
+from anyshape.dialects.packed_panels import PANEL
 
 
 def pack_panel_name(element: str) -> str:
@@ -74,7 +74,7 @@ class _Panel:
 
     def _at(self, k: Value, column: Value) -> Value:
         index = self.b.add(self.b.mul(k, self.stride_k), self.b.mul(column, self.stride_j))
-        return self.b.offset(self.source, self.elements.in_memory(self.b), index)
+        return self.b.offset(self.source, self.elements.cached.in_memory(self.b), index)
 
     def _target(self, k: Value, column: Value) -> Value:
         element = self.b.type(self.elements.shape.element)
@@ -89,7 +89,7 @@ class _Panel:
             # A masked access to a page that is not there may take hundreds of cycles, even when every lane is off.
             first = b.select(b.cmp("sgt", left, 0), column.index, 0)
             with b.for_(0, self.depth) as k:
-                values = self.elements.load(b, self._at(k.index, first), 0, width=lanes, mask=mask)
+                values = self.elements.cached.load(b, self._at(k.index, first), 0, width=lanes, mask=mask)
                 b.store(values, self._target(k.index, column.index))
 
     def emit_squares(self) -> None:
@@ -101,7 +101,7 @@ class _Panel:
             whole = b.if_(is_whole, has_else=True)
             with whole.then():
                 rows = [
-                    self.elements.load(b, self._at(k.index, b.add(column.index, lane)), 0, width=lanes)
+                    self.elements.cached.load(b, self._at(k.index, b.add(column.index, lane)), 0, width=lanes)
                     for lane in range(lanes)
                 ]
                 for lane, values in enumerate(transpose_square(b, rows)):
@@ -119,7 +119,7 @@ class _Panel:
             exists = b.cmp("sgt", columns, lane)
             # Beyond the last column the address is one that is there: see `emit_rows`.
             there = b.minimum(b.add(column, lane), b.sub(self.columns, 1))
-            values = self.elements.load(b, self._at(k, there), 0, width=lanes, mask=mask)
+            values = self.elements.cached.load(b, self._at(k, there), 0, width=lanes, mask=mask)
             rows.append(b.select(exists, values, zero))
         for lane, values in enumerate(transpose_square(b, rows)):
             branch = b.if_(b.cmp("sgt", depth, lane))
@@ -134,14 +134,14 @@ class _Panel:
             mask = b.tail_mask(b.sub(self.columns, column.index), lanes)
             steps = b.mul(b.add(b.lane_numbers(lanes), column.index), self.stride_j)
             with b.for_(0, self.depth) as k:
-                values = self.elements.gather(b, self._at(k.index, zero), steps, mask=mask)
+                values = self.elements.cached.gather(b, self._at(k.index, zero), steps, mask=mask)
                 b.store(values, self._target(k.index, column.index))
 
 
 def emit_pack_query(module: ModuleBuilder, elements: Elements) -> None:
     """Define target[i·depth + k] = factor·source[i·si + k·sk] for all i < rows and k < depth."""
     b = Builder()
-    lanes, memory, element = elements.shape.lanes, elements.in_memory(b), b.type(elements.shape.element)
+    lanes, memory, element = elements.shape.lanes, elements.own.in_memory(b), b.type(elements.shape.element)
     with module.function(pack_query_name(elements.name), pack_query_arguments(b, elements)) as f:
         source, stride_i, stride_k, rows, depth, factor, target = f.args
 
@@ -155,10 +155,10 @@ def emit_pack_query(module: ModuleBuilder, elements: Elements) -> None:
 
         adjacent = b.if_(b.cmp("eq", stride_k, 1), has_else=True)
         with adjacent.then():
-            copy(lambda row, k, mask: elements.load(b, row, k, width=lanes, mask=mask))
+            copy(lambda row, k, mask: elements.own.load(b, row, k, width=lanes, mask=mask))
         with adjacent.otherwise():
             copy(
-                lambda row, k, mask: elements.gather(
+                lambda row, k, mask: elements.own.gather(
                     b, row, b.mul(b.add(b.lane_numbers(lanes), k), stride_k), mask=mask
                 )
             )

@@ -22,14 +22,15 @@ from anyshape.codegen.attend.driver import (
     attend_arguments,
     attend_name,
 )
-from anyshape.codegen.attend.elements import ATTEND_ELEMENTS, Elements
+from anyshape.codegen.attend.elements import ATTEND_ELEMENTS, CACHED_ELEMENTS, SCALED, Elements, attend_elements
 from anyshape.codegen.attend.softmax import MASK_KINDS, query_factor
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.mlir import ModuleBuilder, Value
+from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.points import EmittedKernel
 from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.schedule import Schedule
-from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL
+from anyshape.codegen.tiles.shape import MAX_ROWS
+from anyshape.dialects.packed_panels import PANEL
 from anyshape.dialects.tile.ops import AttendOp, KernelOp, buffer_of
 from anyshape.kernels.cost import AttentionWork, attention_time, grain_of
 from anyshape.support.errors import CodegenError
@@ -38,11 +39,13 @@ from anyshape.symbolic import Size, size_max, size_min
 
 _BLOCK_ROWS = 8 * MAX_ROWS
 _OWN = (Slot.QUERY, Slot.KEY, Slot.VALUE, Slot.OUT, Slot.MASK)
+_SCALES = (Slot.KEY_SCALE, Slot.VALUE_SCALE)
 _NEXT = (Slot.NEXT_QUERY, Slot.NEXT_KEY, Slot.NEXT_VALUE, Slot.NEXT_OUT)
 _NO_WINDOW = 1 << 40
 """More keys than there are."""
 _AHEAD_KEYS = 512
 """Up to that many keys the next line's rows are prefetched: of more, what is multiplied outweighs what is read."""
+_KNOWN = f"{', '.join(ATTEND_ELEMENTS)} throughout, or keys and values of {', '.join(CACHED_ELEMENTS)} beside f32"
 _USUAL_HEAD = 64
 """What chunks are sized for where a head's size is unknown."""
 
@@ -50,11 +53,17 @@ _USUAL_HEAD = 64
 def can_attend(op: AttendOp) -> str | None:
     """None when `emit_attend` takes the op, else the reason why it does not."""
     types = [buffer_of(value).element_type for value in (op.query, op.key, op.value, op.out)]
-    if any(type_ != types[0] for type_ in types) or str(types[0]) not in ATTEND_ELEMENTS:
-        return f"attention over {', '.join(map(str, types))}; the driver exists for {', '.join(ATTEND_ELEMENTS)} throughout"
+    own, cached = str(types[0]), str(types[1])
+    known = own in ATTEND_ELEMENTS and (cached == own or (own == "f32" and cached in CACHED_ELEMENTS))
+    if types[0] != types[3] or types[1] != types[2] or not known:
+        return f"attention over {', '.join(map(str, types))}; the driver exists for {_KNOWN}"
+    if (cached == SCALED) != bool(op.scales):
+        return f"scales belong to keys and values of {SCALED}, and to no others"
     mask = None if op.mask is None else buffer_of(op.mask).element_type
     if mask not in (None, IntegerType(1), types[0]):
         return f"the mask is {mask}; expected i1 or {types[0]}"
+    if any(str(buffer_of(each).element_type) != "f32" for each in op.scales):
+        return "scales are f32"
     return None
 
 
@@ -72,14 +81,25 @@ def attend_time(op: AttendOp, machine: Machine) -> Size:
     return attention_time(_work(op, machine), machine)
 
 
+def reads_in_place(op: AttendOp) -> bool:
+    """Whether a few queries may read keys and values where they lie."""
+    return all(buffer_of(each).strides.data[-1].constant_or(None) == 1 for each in (op.key, op.value))
+
+
+def elements_name(op: AttendOp) -> str:
+    """What the elements of an attention are called; see `Elements.of`."""
+    own, cached = (str(buffer_of(each).element_type) for each in (op.query, op.key))
+    return attend_elements(own, cached)
+
+
 def _work(op: AttendOp, machine: Machine) -> AttentionWork:
-    direct = DIRECT_QUERIES if buffer_of(op.key).strides.data[-1].constant_or(None) == 1 else 0
     elements = _elements_of(op, machine)
-    return AttentionWork.of(op, elements.bytes, elements.shape.element_bytes, direct)
+    key_bytes = elements.cached.bytes
+    return AttentionWork.of(op, key_bytes, elements.shape.element_bytes, DIRECT_QUERIES if reads_in_place(op) else 0)
 
 
 def _elements_of(op: AttendOp, machine: Machine) -> Elements:
-    return Elements.of(str(buffer_of(op.query).element_type), machine)
+    return Elements.of(elements_name(op), machine)
 
 
 @dataclass(frozen=True)
@@ -101,7 +121,7 @@ class _Layout:
                 "this attention cannot be claimed",
                 where="tile.attend",
                 got=reason,
-                expected=f"one of {', '.join(ATTEND_ELEMENTS)} throughout",
+                expected=_KNOWN,
                 remedy="check `can_attend` first",
             )
         elements = _elements_of(op, machine)
@@ -187,12 +207,14 @@ class _KernelBody:
         }
         self.strides = {
             buffer: [emit_size(b, stride, self.symbols) for stride in buffer_of(buffer).strides.data]
-            for buffer in (op.query, op.key, op.value, op.out, *([] if op.mask is None else [op.mask]))
+            for buffer in (op.query, op.key, op.value, op.out, *([] if op.mask is None else [op.mask]), *op.scales)
         }
         self.lines = self._make_lines()
         keys, queries = self.extents["keys"], self.extents["queries"]
         self.past = b.const(b.i64, 0) if op.after_past is None else b.sub(keys, queries)
         self.first_key = self._first_key()
+        adjacent = b.and_(*(b.cmp("eq", self.strides[buffer][-1], 1) for buffer in (op.key, op.value)))
+        self.direct = b.and_(adjacent, b.cmp("sle", queries, DIRECT_QUERIES))
 
     def _make_lines(self) -> _Lines:
         b, extents = self.b, self.extents
@@ -255,9 +277,7 @@ class _KernelBody:
         self._set(
             Slot.CAUSAL, several if op.causal is not None and not self._hides_from_one else int(op.causal is not None)
         )
-        few = b.cmp("sle", extents["queries"], DIRECT_QUERIES)
-        direct = b.and_(few, b.cmp("eq", self.strides[op.key][-1], 1))
-        self._set(Slot.DIRECT, b.convert(direct, b.i64, signed=False))
+        self._set(Slot.DIRECT, b.convert(self.direct, b.i64, signed=False))
         self._set(Slot.MASK_KIND, self.layout.mask_kind)
         for slot, buffer in ((Slot.KEY_ROW, op.key), (Slot.VALUE_ROW, op.value)):
             self._set(slot, self.strides[buffer][2])
@@ -267,6 +287,8 @@ class _KernelBody:
             self._set(Slot(slot + 1), self.strides[buffer][3])
         self._set(Slot.MASK_ROW, 0 if op.mask is None else self._line_strides(op.mask)[2])
         self._set(Slot.MASK_KEY, 0 if op.mask is None else self.strides[op.mask][3])
+        for slot, buffer in zip(_SCALES, op.scales, strict=False):
+            self._set(Slot(slot + 1), self.strides[buffer][2])
         if op.mask is None:
             self._set(Slot.MASK, 0)
         pointer = self.args[4]
@@ -280,7 +302,7 @@ class _KernelBody:
         b, lines = self.b, self.lines
         begin, end = self.args[2], self.args[3]
         past = b.ceildiv(end, lines.blocks)
-        ahead = b.cmp("sle", self.extents["keys"], _AHEAD_KEYS)
+        ahead = b.or_(self.direct, b.cmp("sle", self.extents["keys"], _AHEAD_KEYS))
         with b.for_(b.div(begin, lines.blocks), past) as line:
             start = b.mul(line.index, lines.blocks)
             first = b.maximum(b.sub(begin, start), 0)
@@ -316,12 +338,22 @@ class _KernelBody:
                 self._set(slot, self._address(buffer, self.strides[buffer], [batch, key_head, self.first_key]))
             else:
                 self._set(slot, self._address(buffer, self._line_strides(buffer), [batch, head, row]))
+        if slots is _OWN:
+            for slot, buffer in zip(_SCALES, op.scales, strict=False):
+                self._set(slot, self._address(buffer, self.strides[buffer], [batch, key_head, self.first_key]))
+
+    def _in_memory(self, buffer: SSAValue) -> Type:
+        b, elements = self.b, self.layout.elements
+        if buffer in (self.op.key, self.op.value):
+            return elements.cached.in_memory(b)
+        is_mask = isinstance(buffer_of(buffer).element_type, IntegerType)
+        return b.i8 if is_mask else elements.own.in_memory(b)
 
     def _address(self, buffer: SSAValue, strides: Sequence[Value], indices: Sequence[Value]) -> Value:
-        """The address of buffer[indices, 0…]; elements of a bool mask are bytes."""
+        """The address of buffer[indices, 0…]."""
         b = self.b
         assert isinstance(buffer, BlockArgument)
-        element = b.i8 if isinstance(buffer_of(buffer).element_type, IntegerType) else self.layout.elements.in_memory(b)
+        element = self._in_memory(buffer)
         pointer = b.load(b.offset(self.args[0], b.i64, buffer.index), b.ptr)
         for stride, index in zip(strides, indices, strict=False):
             pointer = b.offset(pointer, element, b.mul(index, stride))

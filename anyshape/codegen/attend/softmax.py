@@ -180,9 +180,9 @@ class _Row:
         positions = None if is_adjacent else b.mul(b.add(b.lane_numbers(lanes), index), self.stride)
         if self.kind == "float":
             if positions is None:
-                mask = self.elements.load(b, self.mask, index, width=lanes, mask=exists)
+                mask = self.elements.own.load(b, self.mask, index, width=lanes, mask=exists)
             else:
-                mask = self.elements.gather(b, self.mask, positions, mask=exists)
+                mask = self.elements.own.gather(b, self.mask, positions, mask=exists)
             return b.add(scores, mask), None
         if positions is None:
             mask = b.load(self.mask, b.i8, index, width=lanes, mask=exists)

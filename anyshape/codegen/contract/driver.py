@@ -8,8 +8,9 @@
 
 The first depth block starts from the bias or from zero, the others from what the one before has stored. A right-hand side that is
 not packed is packed panel by panel into scratch, unless it is row-major and the rows are too few to pay for it, or a single row
-meets adjacent k: then dot products serve, the only case in which a row's sum has another order than k's. A left-hand side whose
-k are not adjacent is copied likewise. bf16, f16 and i8 are always packed as right-hand sides, and copied in the form that tiles take
+meets adjacent k: then dot products serve, the only case in which a row's sum has another order than k's. One that is nowhere
+in memory, the windows of a convolution, is gathered into scratch by a function of the kernel. A left-hand side whose k are not adjacent is
+copied likewise. bf16, f16 and i8 are always packed as right-hand sides, and copied in the form that tiles take
 as left-hand sides. After the last depth block the epilogue, if any, runs over each tile just stored.
 """
 
@@ -21,6 +22,7 @@ from enum import IntEnum, auto
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.symbols import pack_rhs_name
 from anyshape.codegen.tiles.dots import dots_arguments, dots_name, emit_dots
 from anyshape.codegen.tiles.microkernel import TileTable, emit_tiles, tile_arguments, tile_name
 from anyshape.codegen.tiles.pack import (
@@ -30,10 +32,10 @@ from anyshape.codegen.tiles.pack import (
     pack_lhs_arguments,
     pack_lhs_name,
     pack_rhs_arguments,
-    pack_rhs_name,
 )
 from anyshape.codegen.tiles.pack_narrow import emit_pack_lhs_narrow, emit_pack_rhs_narrow
-from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, PANEL, TileShape
+from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, TileShape
+from anyshape.dialects.packed_panels import PANEL, packed_depth
 
 DIRECT_ROWS = 2 * MAX_ROWS
 """Up to that many rows an unpacked row-major panel is read where it lies: packing would cost more than it saves."""
@@ -69,6 +71,9 @@ class Slot(IntEnum):
     LHS_KEPT = auto()
     """1 when `LHS_SCRATCH` holds these rows from the call before, provided that they fit one depth block."""
     RHS_SCRATCH = auto()
+    GATHER = auto()
+    """A function (context, first k, steps, target) that puts a panel's depth block, row-major as it would lie in memory, to `target`, or
+    null: then rhs is in memory."""
 
 
 SLOTS = len(Slot)
@@ -119,6 +124,7 @@ class _Block:
     sum_element: Type
     has_bias: Value
     has_epilogue: Value
+    gathers: Value
     zeros: Value
     one: Value
     tiles: Value
@@ -133,6 +139,7 @@ class _Block:
     def read(b: Builder, shape: TileShape, task: Value, zeros: str, one: str) -> _Block:
         pointers = {
             Slot.LHS, Slot.RHS, Slot.OUT, Slot.INIT, Slot.EPILOGUE, Slot.CONTEXT, Slot.LHS_SCRATCH, Slot.RHS_SCRATCH,
+            Slot.GATHER,
         }  # fmt: skip
         slot = {slot: b.load(b.offset(task, b.i64, slot.value), b.ptr if slot in pointers else b.i64) for slot in Slot}
         rows = slot[Slot.ROWS]
@@ -140,13 +147,14 @@ class _Block:
         low = b.div(rows, tiles)
         extra = b.sub(rows, b.mul(low, tiles))
         table = TileTable.at_entry(b, shape.element)
-        has_bias, has_epilogue = (
-            b.cmp("ne", b.load(b.offset(task, b.i64, slot.value), b.i64), 0) for slot in (Slot.INIT, Slot.EPILOGUE)
+        has_bias, has_epilogue, gathers = (
+            b.cmp("ne", b.load(b.offset(task, b.i64, slot.value), b.i64), 0)
+            for slot in (Slot.INIT, Slot.EPILOGUE, Slot.GATHER)
         )
         elements = b.type(shape.lhs_memory), b.type(shape.rhs_memory), b.type(shape.sum_element)
         constants = b.address_of(zeros), b.address_of(one)
         return _Block(
-            b, shape, slot, *elements, has_bias, has_epilogue, *constants, tiles, low, extra, table, table.pick(b.add(low, 1)),
+            b, shape, slot, *elements, has_bias, has_epilogue, gathers, *constants, tiles, low, extra, table, table.pick(b.add(low, 1)),
             table.pick(low),
         )  # fmt: skip
 
@@ -199,13 +207,26 @@ def _emit_narrow_rhs(block: _Block, panel: Value, first_k: Value, columns: Value
     start = b.add(b.mul(panel, slot[Slot.RHS_PANEL]), b.mul(first_k, slot[Slot.RHS_DEPTH]))
     source = b.offset(slot[Slot.RHS], block.rhs_element, start)
     is_packed = b.cmp("ne", slot[Slot.PACKED], 0)
+    gathered = b.offset(slot[Slot.RHS_SCRATCH], block.rhs_element, gathered_at(block.shape))
+    branch = b.if_(block.gathers)
+    with branch.then():
+        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], first_k, lhs.steps, gathered])
     branch = b.if_(b.not_(is_packed))
     with branch.then():
-        steps = [slot[Slot.RHS_DEPTH], slot[Slot.RHS_COLUMN]]
-        b.call(pack_rhs_name(element), [source, *steps, lhs.steps, columns, slot[Slot.RHS_SCRATCH]])
+        strides = [
+            b.select(block.gathers, PANEL, slot[Slot.RHS_DEPTH]),
+            b.select(block.gathers, 1, slot[Slot.RHS_COLUMN]),
+        ]
+        origin = b.select(block.gathers, gathered, source)
+        b.call(pack_rhs_name(element), [origin, *strides, lhs.steps, columns, slot[Slot.RHS_SCRATCH]])
     rhs = b.select(is_packed, source, slot[Slot.RHS_SCRATCH])
     group = block.shape.group
     return _Factors(lhs.lhs, lhs.lhs_row, rhs, b.const(b.i64, PANEL * group), b.ceildiv(lhs.steps, group))
+
+
+def gathered_at(shape: TileShape) -> int:
+    """Elements of the scratch for a packed panel, behind which a gathered one lies that is packed afterwards."""
+    return packed_depth(shape.element, shape.depth) * PANEL
 
 
 def _emit_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: _Factors) -> _Factors:
@@ -222,8 +243,12 @@ def _emit_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: 
     direct = b.and_(adjacent, b.cmp("sle", slot[Slot.ROWS], DIRECT_ROWS))
     direct = b.or_(direct, b.cmp("ne", slot[Slot.PACKED], 0))
     single = b.and_(b.cmp("eq", slot[Slot.ROWS], 1), b.cmp("eq", slot[Slot.RHS_DEPTH], 1))
+    direct, single = (b.and_(each, b.not_(block.gathers)) for each in (direct, single))
     dots = b.and_(b.not_(direct), single)
-    packs = b.and_(b.not_(direct), b.not_(single))
+    packs = b.and_(b.not_(b.or_(direct, block.gathers)), b.not_(single))
+    branch = b.if_(block.gathers)
+    with branch.then():
+        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], first_k, lhs.steps, scratch])
     branch = b.if_(packs)
     with branch.then():
         steps = [slot[Slot.RHS_DEPTH], slot[Slot.RHS_COLUMN]]

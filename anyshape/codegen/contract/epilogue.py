@@ -12,7 +12,8 @@ from anyshape.codegen.mlir import ModuleBuilder, Type, Value, byte_size
 from anyshape.codegen.points import emit_rectangle
 from anyshape.codegen.points.scalar import memory_type
 from anyshape.codegen.sizes import emit_size
-from anyshape.codegen.tiles.shape import LINE, PANEL
+from anyshape.codegen.tiles.shape import LINE
+from anyshape.dialects.packed_panels import PANEL
 from anyshape.dialects.tile.contract import ContractOp
 from anyshape.dialects.tile.ops import KernelOp, LoadOp, YieldOp, buffer_of
 from anyshape.support.machine import Machine

@@ -24,7 +24,8 @@ from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.points import EmittedKernel, emit_kernel, scratch_bytes_of
 from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.schedule import Schedule
-from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, PANEL, SUM_ELEMENTS, TileShape, packed_depth, tile_shape
+from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, SUM_ELEMENTS, TileShape, tile_shape
+from anyshape.dialects.packed_panels import PANEL, packed_depth
 from anyshape.dialects.tile.contract import ContractOp
 from anyshape.dialects.tile.ops import KernelOp, buffer_of
 from anyshape.kernels.cost import ProductWork, grain_of, product_time
@@ -293,6 +294,7 @@ class _KernelBody:
         else:
             self._set(Slot.EPILOGUE, b.function_address(tile_epilogue, tile_epilogue_arguments(b)))
         self._set(Slot.CONTEXT, self.context)
+        self._set(Slot.GATHER, 0)
         self._set(Slot.LHS_SCRATCH, scratch)
         self._set(Slot.RHS_SCRATCH, b.offset(scratch, b.i8, layout.lhs_scratch))
 

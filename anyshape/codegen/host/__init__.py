@@ -9,8 +9,7 @@
 `anyshape_program`; kernels are external functions, found when the objects are linked.
 """
 
-from anyshape.codegen.host.descriptor import DESCRIPTOR
 from anyshape.codegen.host.lifetimes import ArenaBuffer, arena_buffers
 from anyshape.codegen.host.program import MAIN, emit_program
 
-__all__ = ["DESCRIPTOR", "MAIN", "ArenaBuffer", "arena_buffers", "emit_program"]
+__all__ = ["MAIN", "ArenaBuffer", "arena_buffers", "emit_program"]

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value, ir, llvm
+from anyshape.codegen.symbols import DESCRIPTOR
 from anyshape.runtime.abi import ABI, CONSTANT_ALIGNMENT
 from anyshape.support.errors import CodegenError
-
-DESCRIPTOR = "anyshape_program"
-"""The symbol of the descriptor."""
 
 
 @dataclass(frozen=True)

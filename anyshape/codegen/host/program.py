@@ -33,6 +33,7 @@ from anyshape.dialects.host import (
     LaunchOp,
     OutputOp,
     ProgramOp,
+    ReadOp,
     ReturnOp,
     ViewOp,
 )
@@ -114,6 +115,7 @@ def _declare_services(module: ModuleBuilder, b: Builder) -> None:
     module.declare("ral_contiguous", [b.ptr, b.ptr, b.i64, b.ptr], [b.i32])
     module.declare("ral_plan_arena", [b.ptr, b.i32, *[b.ptr] * 5], [b.i32])
     module.declare("ral_arena", [b.ptr, b.i64], [b.ptr])
+    module.declare("ral_arena_part", [b.ptr, b.i32, b.i64], [b.ptr])
     module.declare("ral_launch", [b.ptr, b.ptr, b.ptr, b.ptr, b.i64, b.i64, b.i64], [b.i32])
 
 
@@ -121,9 +123,20 @@ def _byte_count(type: BufferType) -> Size:
     return numel(type.sizes.data) * element_bytes(type.element_type)
 
 
-def _is_size_of_input(size: Size) -> bool:
-    """Whether the size is a constant or a symbol: those are not negative, the runtime checks the sizes of inputs."""
-    return size.is_constant or size.as_symbol() is not None
+def _is_size_of_input(size: Size, read: frozenset[str]) -> bool:
+    """Whether the size is a constant or the symbol of an input's axis: those are not negative, the runtime checks the sizes of inputs."""
+    symbol = size.as_symbol()
+    return size.is_constant or (symbol is not None and symbol not in read)
+
+
+def _parts(ops: Sequence[Operation]) -> list[list[Operation]]:
+    """The program cut behind each op that reads a size: what follows may use it."""
+    parts: list[list[Operation]] = [[]]
+    for op in ops:
+        parts[-1].append(op)
+        if isinstance(op, ReadOp):
+            parts.append([])
+    return parts
 
 
 class _Slots:
@@ -175,18 +188,27 @@ class _MainFunction:
         self._output_sizes = _Slots(self._b, self._b.i64, rank)
         self._output_strides = _Slots(self._b, self._b.i64, rank)
         arena = arena_buffers(program)
+        self._read_symbols = frozenset(op.symbol.data for op in ops if isinstance(op, ReadOp))
         # Stack memory is claimed in the entry block only: elsewhere it would move the stack pointer.
         counts = (max(len(arena), 1), max(len(arena), 1), 1)
         arena_slots = [self._b.alloca(self._b.i64, count, alignment=8) for count in counts]
         with self._chain:
-            for op in ops:
-                self._emit_condition(op)
-            self._compute_sizes(ops)
-            if arena:
-                self._lay_out_arena(arena, *arena_slots)
-            for op in ops:
-                self._emit_step(op)
+            for number, part in enumerate(_parts(ops)):
+                self._emit_part(number, part, arena, arena_slots)
             self._b.branch(self._exit, self._b.const(self._b.i32, Code.OK))
+
+    def _emit_part(
+        self, number: int, ops: Sequence[Operation], arena: Sequence[ArenaBuffer], slots: Sequence[Value]
+    ) -> None:
+        """Ops whose sizes are all known when the first of them runs: conditions, sizes, memory, steps."""
+        for op in ops:
+            self._emit_condition(op)
+        self._compute_sizes(ops)
+        own = [buffer for buffer in arena if buffer.value.owner in ops]
+        if own:
+            self._lay_out_arena(number, own, *slots)
+        for op in ops:
+            self._emit_step(op)
 
     # ---- the chain of blocks -------------------------------------------------------------------------------------
 
@@ -254,15 +276,21 @@ class _MainFunction:
                     _ = self._sizes[size]
         b = self._b
         self._fail_unless(b.xor(self._sizes.overflowed, 1), Code.MEMORY, _OVERFLOW)
-        unsure = [size for size in extents if not _is_size_of_input(size)]
+        unsure = [size for size in extents if not _is_size_of_input(size, self._read_symbols)]
         if unsure:
             least = reduce(b.minimum, (self._sizes[size] for size in unsure))
             self._fail_unless(b.cmp("sge", least, 0), Code.MEMORY, _NEGATIVE, [least])
 
     # ---- memory --------------------------------------------------------------------------------------------------
 
-    def _lay_out_arena(self, buffers: Sequence[ArenaBuffer], sizes: Value, offsets: Value, total: Value) -> None:
-        """Places the buffers; `sizes`, `offsets` (one each a buffer) and `total` are the stack memory to plan in."""
+    def _lay_out_arena(
+        self, part: int, buffers: Sequence[ArenaBuffer], sizes: Value, offsets: Value, total: Value
+    ) -> None:
+        """Places the buffers that a part of the program allocates.
+
+        Args:
+            sizes, offsets, total: stack memory to plan in, one element for each buffer, and one for the total.
+        """
         b = self._b
         count = len(buffers)
         for index, buffer in enumerate(buffers):
@@ -273,7 +301,11 @@ class _MainFunction:
         )
         arguments = [self._context, b.const(b.i32, count), sizes, first, last, offsets, total]
         self._stop_unless_ok(*b.call("ral_plan_arena", arguments, [b.i32]))
-        (arena,) = b.call("ral_arena", [self._context, b.load(total, b.i64)], [b.ptr])
+        bytes_ = b.load(total, b.i64)
+        if part == 0:
+            (arena,) = b.call("ral_arena", [self._context, bytes_], [b.ptr])
+        else:  # what lies in the parts before stays where it is
+            (arena,) = b.call("ral_arena_part", [self._context, b.const(b.i32, part), bytes_], [b.ptr])
         missing = b.cmp("eq", _address(b, arena), 0)
         self._stop_unless_ok(b.select(missing, b.const(b.i32, Code.MEMORY), Code.OK))
         for index, buffer in enumerate(buffers):
@@ -307,6 +339,8 @@ class _MainFunction:
                     self._buffers[op.result] = self._viewed(op)
             case LaunchOp():
                 self._emit_launch(op)
+            case ReadOp():
+                self._sizes.bind(op.symbol.data, self._b.load(self._buffers[op.source], self._b.i64))
             case _:
                 raise CodegenError("a host program cannot hold this op", got=op.name, expected="an op of `host`")
 

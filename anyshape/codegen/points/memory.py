@@ -4,8 +4,9 @@
 |---|---|---|
 | 0 | one scalar | (refused: lanes would collide) |
 | 1 | one vector | one vector |
+| 2 | two vectors, of which every second lane is taken | a scatter |
 | known at run time | a vector if it is 1, else one scalar (0 or 1) or a gather | a vector if it is 1, else a scatter |
-| other, or not linear | a gather | a scatter |
+| other, or not linear | a gather; near neighbours as one vector whose lanes are permuted | a scatter |
 
 Lanes outside the frame's mask, or where a guard is false, read and write nothing; a guarded scalar load reads a zero
 instead.
@@ -47,6 +48,8 @@ _I1 = IntegerType(1)
 _ZERO = bytes(8)
 _ONE = frozenset({1})
 _ZERO_OR_ONE = frozenset({0, 1})
+_PERMUTED = 16
+"""Lanes of f32 that AVX-512 permutes in one instruction."""
 _LINE = 64
 """Bytes of a cache line, or half of them."""
 REPORT_INDEX = "ral_report_index"
@@ -115,8 +118,10 @@ class Memory:
 
     # ---- loads -------------------------------------------------------------------------------------------------------
 
-    def load(self, buffer: SSAValue, indices: Sequence[Points], guard: Points | None, frame: Frame) -> Points:
-        """buffer[indices], or zero where the guard is false."""
+    def load(
+        self, buffer: SSAValue, indices: Sequence[Points], guard: Points | None, frame: Frame, *, near: bool = False
+    ) -> Points:
+        """buffer[indices], or zero where the guard is false; `near` expects neighbouring lanes to read near each other."""
         element = buffer_of(buffer).element_type
         offset = self.offset(buffer, indices, frame)
         rows = self._rows(buffer, frame, offset, guard)
@@ -126,7 +131,7 @@ class Memory:
                 return loaded
             zero = Uniform((self.builder.const(compute_type(self.builder, element), 0),))
             return map_points(self.builder, frame, self.builder.select, guard, loaded, zero)
-        return Varying(tuple(self._load_vectors(buffer, element, offset, guard, row, frame) for row in rows))
+        return Varying(tuple(self._load_vectors(buffer, element, offset, guard, row, frame, near) for row in rows))
 
     def _load_scalar(
         self, buffer: SSAValue, element: Attribute, offset: Points, guard: Points | None, row: int, frame: Frame
@@ -163,23 +168,37 @@ class Memory:
         return [self._both(frame.mask, each) for each in vectors_of(self.builder, guard, row, frame)]
 
     def _load_vectors(
-        self, buffer: SSAValue, element: Attribute, offset: Points, guard: Points | None, row: int, frame: Frame
+        self,
+        buffer: SSAValue,
+        element: Attribute,
+        offset: Points,
+        guard: Points | None,
+        row: int,
+        frame: Frame,
+        near: bool,
     ) -> tuple[Value, ...]:
         """The vectors of one row; a guard that is the same in all lanes is a branch, since masked loads are slower."""
         b = self.builder
         if guard is None or not is_uniform(guard):
-            return self._load_lanes(buffer, element, offset, guard, row, frame)
+            return self._load_lanes(buffer, element, offset, guard, row, frame, near)
         (holds,) = vectors_of(b, guard, row, Frame())
         result = b.vector_type(compute_type(b, element), frame.width)
         branch = b.if_(holds, [result] * frame.vectors, has_else=True)
         with branch.then():
-            branch.yield_(*self._load_lanes(buffer, element, offset, None, row, frame))
+            branch.yield_(*self._load_lanes(buffer, element, offset, None, row, frame, near))
         with branch.otherwise():
             branch.yield_(*[b.const(result, 0)] * frame.vectors)
         return tuple(branch.results)
 
     def _load_lanes(
-        self, buffer: SSAValue, element: Attribute, offset: Points, guard: Points | None, row: int, frame: Frame
+        self,
+        buffer: SSAValue,
+        element: Attribute,
+        offset: Points,
+        guard: Points | None,
+        row: int,
+        frame: Frame,
+        near: bool,
     ) -> tuple[Value, ...]:
         b, pointer, type_ = self.builder, self._pointer(buffer, row), memory_type(self.builder, element)
         masks = self._masks(guard, row, frame)
@@ -193,7 +212,9 @@ class Memory:
 
         def gathered() -> list[Value]:
             pairs = zip(vectors_of(b, offset, row, frame), masks, strict=True)
-            loaded = [b.gather(pointer, type_, address, mask=mask) for address, mask in pairs]
+            smooth = near and isinstance(offset, Varying)
+            gather = self._gather_some if guard is not None else self._gather_near if smooth else b.gather
+            loaded = [gather(pointer, type_, address, mask=mask) for address, mask in pairs]
             return [self._widen(value, element) for value in loaded]
 
         def repeated() -> list[Value]:
@@ -203,9 +224,70 @@ class Memory:
                 return [b.broadcast(scalar, frame.width)] * frame.vectors
             return [b.select(each, scalar, 0) for each in vectors_of(b, guard, row, frame)]
 
+        def alternating() -> list[Value]:
+            assert isinstance(offset, Uniform)
+            starts = [lane_start(b, offset, row, vector, frame) for vector in range(frame.vectors)]
+            return [
+                self._widen(self._load_alternate(pointer, type_, start, mask, frame), element)
+                for start, mask in zip(starts, masks, strict=True)
+            ]
+
+        if isinstance(offset, Uniform) and isinstance(offset.step, int) and offset.step == 2 and (frame.width or 1) > 1:
+            return tuple(alternating())
         other = repeated if isinstance(offset, Uniform) and offset.steps == _ZERO_OR_ONE else gathered
         result = b.vector_type(compute_type(b, element), frame.width)
         return tuple(self._by_step(offset, contiguous, other, [result] * frame.vectors))
+
+    def _load_alternate(self, pointer: Value, type_: Type, start: Value, mask: Value | None, frame: Frame) -> Value:
+        """Every second element from `start` on: of two vectors that together end at the last one, which a gather would read
+        one by one. Elements of lanes that are off are not read.
+        """
+        b, width = self.builder, frame.width
+        assert width is not None
+        low, high = start, b.add(start, width - 1)
+        masks: list[Value | None] = [None, None]
+        if mask is not None:
+            off = b.splat(0, b.i1, width)
+            masks[0] = b.shuffle(mask, off, [lane // 2 if lane % 2 == 0 else width for lane in range(width)])
+            masks[1] = b.shuffle(mask, off, [(width + lane) // 2 if lane % 2 else width for lane in range(width)])
+        first, second = (
+            b.load(pointer, type_, at, width=width, mask=own) for at, own in zip((low, high), masks, strict=True)
+        )
+        return b.shuffle(first, second, [2 * lane if lane < width // 2 else 2 * lane + 1 for lane in range(width)])
+
+    def _gather_some(self, pointer: Value, type_: Type, address: Value, *, mask: Value | None) -> Value:
+        """A gather of lanes that a guard has chosen, which often are none: those of a padding, of one part of several."""
+        b = self.builder
+        assert mask is not None
+        branch = b.if_(b.reduce("or", mask), [b.vector_type(type_, b.width(address))], has_else=True)
+        with branch.then():
+            branch.yield_(b.gather(pointer, type_, address, mask=mask))
+        with branch.otherwise():
+            branch.yield_(b.const(b.vector_type(type_, b.width(address)), 0))
+        (found,) = branch.results
+        return found
+
+    def _gather_near(self, pointer: Value, type_: Type, address: Value, *, mask: Value | None) -> Value:
+        """A gather whose lanes often lie within as many neighbours: those are then one vector, whose lanes are permuted.
+
+        The vector begins at the lower of the outer lanes' addresses and ends at the higher, and nothing else is read.
+        """
+        b, width = self.builder, self.builder.width(address)
+        if mask is not None or type_ != b.f32 or width != _PERMUTED or "avx512f" not in b.features:
+            return b.gather(pointer, type_, address, mask=mask)
+        first, last = b.extract(address, 0), b.extract(address, width - 1)
+        low, high = b.minimum(first, last), b.maximum(first, last)
+        place = b.sub(address, b.broadcast(low, width))
+        beyond = b.cmp("ugt", place, b.broadcast(b.minimum(b.sub(high, low), width - 1), width))
+        branch = b.if_(b.reduce("or", beyond), [b.vector_type(type_, width)], has_else=True)
+        with branch.then():
+            branch.yield_(b.gather(pointer, type_, address))
+        with branch.otherwise():
+            taken = b.load(pointer, type_, low, width=width, mask=b.tail_mask(b.add(b.sub(high, low), 1), width))
+            lanes = b.convert(place, b.i32)
+            branch.yield_(b.intrinsic("llvm.x86.avx512.permvar.sf.512", b.vector_type(b.f32, width), [taken, lanes]))
+        (found,) = branch.results
+        return found
 
     def load_tile(self, buffer: SSAValue, indices: Sequence[Points], frame: Frame) -> Points:
         """buffer[indices] at as many rows as lanes, contiguous from row to row: read along the rows, then turned."""

@@ -30,6 +30,7 @@ from anyshape.codegen.points.schedule import (
     lanes_of_row,
     may_fault,
     open_axes,
+    reads_by_arithmetic,
 )
 from anyshape.codegen.points.streams import stream_of
 from anyshape.codegen.points.transposes import STRIP, transposed_loads
@@ -125,7 +126,7 @@ class NestEmitter:
                 return self.memory.load_tile(op.buffer, self._points(op.indices), frame)
             case LoadOp():
                 guard = None if op.guard is None else self.values[op.guard]
-                return self.memory.load(op.buffer, self._points(op.indices), guard, frame)
+                return self.memory.load(op.buffer, self._points(op.indices), guard, frame, near=reads_by_arithmetic(op))
             case CheckOp():
                 return self.memory.check(self.values[op.index], op.bound.data[0], op.site.value.data, frame)
             case PrefixOp():

@@ -212,6 +212,6 @@ _ARITH: Mapping[str, Emitter] = MappingProxyType(
     }
 )
 
-HEAVY = frozenset(name for name in VECTOR_MATH if name.removeprefix("math.") in
-                  {"cos", "erf", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "powf", "sin", "tanh"})  # fmt: skip
+_LIGHT = {"absf", "ceil", "copysign", "floor", "fma", "roundeven", "rsqrt", "sqrt", "trunc"}
+HEAVY = frozenset(name for name in VECTOR_MATH if name.removeprefix("math.") not in _LIGHT)
 """Ops of many instructions and constants: a body with them is unrolled less."""

@@ -189,6 +189,21 @@ def open_axes(block: Block, lane: SSAValue, invariant: set[Operation]) -> list[O
     return found
 
 
+def reads_by_arithmetic(op: LoadOp) -> bool:
+    """Whether the indices of a load are computed from those of the nest, not read from memory: they move slowly, as a resize's do."""
+    work, seen = list(op.indices), set[SSAValue]()
+    while work:
+        value = work.pop()
+        owner = value.owner
+        if value in seen or not isinstance(owner, Operation):
+            continue
+        seen.add(value)
+        if isinstance(owner, LoadOp) or owner.regions:
+            return False
+        work.extend(owner.operands)
+    return True
+
+
 def may_fault(op: Operation) -> bool:
     """True for an op that must not run where its axis has no points: it reads, reports or divides."""
     faults = {"tile.load", "tile.check", "arith.divsi", "arith.divui", "arith.remsi", "arith.remui"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value, byte_size
 from anyshape.codegen.tiles.shape import TileShape
@@ -22,31 +20,14 @@ def dots_arguments(b: Builder) -> list[Type]:
 
 
 def emit_dots(module: ModuleBuilder, shape: TileShape) -> None:
-    """Define `dots_name(element)`: `emit_dots_of` where the others are of the tiles' element type."""
-    b = Builder()
-    element = b.type(shape.element)
-
-    def load(row: Value, index: Value, mask: Value | None) -> Value:
-        return b.load(row, element, index, width=shape.lanes, mask=mask)
-
-    emit_dots_of(module, b, shape, dots_name(shape.element), element, load)
-
-
-def emit_dots_of(
-    module: ModuleBuilder,
-    b: Builder,
-    shape: TileShape,
-    name: str,
-    others_element: Type,
-    load_others: Callable[[Value, Value, Value | None], Value],
-) -> None:
-    """Define result[j] = Σ_k vector[k]·others[j, k] for j < count, the others as `load_others(row, k, mask)` gives them.
+    """Define `dots_name(element)`: result[j] = Σ_k vector[k]·others[j, k] for j < count.
 
     As many of the others as there are lanes go together: one accumulator for each, then all of them folded into one vector of sums.
     The sum's order differs from that of register tiles. Results are written up to the next multiple of the lanes.
     """
+    b = Builder()
     element, lanes = b.type(shape.element), shape.lanes
-    with module.function(name, dots_arguments(b)) as f:
+    with module.function(dots_name(shape.element), dots_arguments(b)) as f:
         vector, others, stride, depth, count, result = f.args
         whole = b.sub(depth, b.rem(depth, lanes))
         rest = b.tail_mask(b.sub(depth, whole), lanes)
@@ -54,15 +35,15 @@ def emit_dots_of(
         with b.for_(0, count, lanes) as group:
             # Beyond the last one comes the last one again; nobody reads its result.
             rows = [
-                b.offset(others, others_element, b.mul(stride, b.minimum(b.add(group.index, lane), b.sub(count, 1))))
+                b.offset(others, element, b.mul(stride, b.minimum(b.add(group.index, lane), b.sub(count, 1))))
                 for lane in range(lanes)
             ]
-            _prefetch(b, others_element, rows, stride, depth)
+            _prefetch(b, element, rows, stride, depth)
             with b.for_(0, whole, lanes, [zero] * lanes) as loop:
                 factor = b.load(vector, element, loop.index, width=lanes)
                 loop.yield_(
                     *(
-                        b.fma(load_others(row, loop.index, None), factor, sum_)
+                        b.fma(b.load(row, element, loop.index, width=lanes), factor, sum_)
                         for row, sum_ in zip(rows, loop.args, strict=True)
                     )
                 )
@@ -71,7 +52,7 @@ def emit_dots_of(
                 factor = b.load(vector, element, whole, width=lanes, mask=rest)
                 tail.yield_(
                     *(
-                        b.fma(load_others(row, whole, rest), factor, sum_)
+                        b.fma(b.load(row, element, whole, width=lanes, mask=rest), factor, sum_)
                         for row, sum_ in zip(rows, loop.results, strict=True)
                     )
                 )

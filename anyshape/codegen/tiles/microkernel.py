@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import AttributeSpec, ModuleBuilder, Type, Value
 from anyshape.codegen.tiles.product import load_lhs, load_rhs, multiply
-from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, PANEL, TileShape
+from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, TileShape
+from anyshape.dialects.packed_panels import PANEL
 
 _BYTES_AHEAD = 8192
 """Bytes of B between what a tile reads and what it prefetches, when B is packed."""

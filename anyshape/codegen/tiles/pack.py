@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
-from anyshape.codegen.tiles.shape import DEPTH_GROUPS, PANEL, TileShape
+from anyshape.codegen.symbols import pack_rhs_name
+from anyshape.codegen.tiles.shape import TileShape
+from anyshape.dialects.packed_panels import DEPTH_GROUPS, PANEL
 
 
 def pack_panels(rhs: NDArray[Any], panel: int = PANEL) -> NDArray[Any]:
@@ -22,11 +24,6 @@ def pack_panels(rhs: NDArray[Any], panel: int = PANEL) -> NDArray[Any]:
     padded = np.zeros((depth, count * panel), rhs.dtype)
     padded[:, :columns] = rhs
     return np.ascontiguousarray(padded.reshape(depth, count, panel).transpose(1, 0, 2))
-
-
-def pack_rhs_name(element: str) -> str:
-    """The symbol of `emit_pack_rhs`."""
-    return f"as_pack_rhs_{element}"
 
 
 def pack_rhs_arguments(b: Builder) -> list[Type]:

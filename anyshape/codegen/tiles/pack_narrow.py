@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Operand, Type, Value
+from anyshape.codegen.symbols import pack_rhs_name
 from anyshape.codegen.tiles.pack import (
     copied_row,
     pack_lhs_arguments,
     pack_lhs_name,
     pack_rhs_arguments,
-    pack_rhs_name,
     transpose_square,
 )
 from anyshape.codegen.tiles.product import OFFSET, load_as_lhs, vector_bitcast
-from anyshape.codegen.tiles.shape import PANEL, TileShape
+from anyshape.codegen.tiles.shape import TileShape
+from anyshape.dialects.packed_panels import PANEL
 
 _WORD_TYPES = {1: "i8", 2: "i16", 4: "i32"}
 

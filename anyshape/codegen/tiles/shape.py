@@ -7,26 +7,21 @@ the left-hand side must fit the register file. Wider machines take the whole pan
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 from anyshape.codegen.tiles.choose import MAX_ROWS, Candidates, choose_tiles
+from anyshape.dialects.packed_panels import PANEL, packed_depth
 from anyshape.support.errors import CodegenError
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
 
-PANEL = 64
-"""Columns of a panel, the same for every machine: `tile.ContractOp.PANEL`."""
 LINE = 64
 """Bytes between what is prefetched; shorter than a machine's cache lines costs instructions only."""
 MAX_BLOCK_ROWS = 56 * MAX_ROWS
-DEPTH_GROUPS = {"i8": 4, "bf16": 2}
-"""A packed panel has room for a depth rounded up to this, whatever group a machine's instructions take; others have 1."""
 _DEPTH_SHARE, _DEPTH_UNIT = 9 / 16, 1024
 """The part of the first-level cache that the rows of a tile may fill with their depth block, and what a row's bytes are a multiple of:
 3 KB, or 768 f32, of 32 KB. The rest is for the panel and the sums."""
 _MAX_DEPTH = 1536
-
-_Depth = TypeVar("_Depth", int, Size)
 
 Method = Literal["fma", "dpbf16", "vnni", "sdot", "pairs", "widened"]
 """How a step of a tile multiplies; see `product`."""
@@ -154,12 +149,6 @@ class TileShape:
     def copied_depth(self, depth: int) -> int:
         """Elements from one copied row of the left-hand side to the next."""
         return packed_depth(self.element, depth) + self.row_header
-
-
-def packed_depth(element: str, depth: _Depth) -> _Depth:
-    """Rows of 64 elements of a packed panel of that depth."""
-    group = DEPTH_GROUPS.get(element, 1)
-    return depth if group == 1 else (depth + (group - 1)) // group * group
 
 
 def tile_shape(element: str, machine: Machine) -> TileShape:

@@ -14,16 +14,26 @@ from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Value
 from anyshape.codegen.vector_math.error_function import erf
 from anyshape.codegen.vector_math.exponential import exp, exp2, expm1, sigmoid, tanh
+from anyshape.codegen.vector_math.hyperbolic import acosh, asinh, atanh, cosh, sinh
+from anyshape.codegen.vector_math.inverse_trigonometric import acos, asin, atan, atan2
 from anyshape.codegen.vector_math.logarithm import log, log1p, log2, log10
 from anyshape.codegen.vector_math.power import powf, rsqrt
-from anyshape.codegen.vector_math.trigonometric import cos, sin
+from anyshape.codegen.vector_math.trigonometric import cos, sin, tan
 
 VECTOR_MATH: Mapping[str, Callable[..., Value]] = MappingProxyType(
     {
         "math.absf": Builder.absolute,
+        "math.acos": acos,
+        "math.acosh": acosh,
+        "math.asin": asin,
+        "math.asinh": asinh,
+        "math.atan": atan,
+        "math.atan2": atan2,
+        "math.atanh": atanh,
         "math.ceil": Builder.ceil,
         "math.copysign": Builder.copysign,
         "math.cos": cos,
+        "math.cosh": cosh,
         "math.erf": erf,
         "math.exp": exp,
         "math.exp2": exp2,
@@ -38,13 +48,16 @@ VECTOR_MATH: Mapping[str, Callable[..., Value]] = MappingProxyType(
         "math.roundeven": Builder.round_even,
         "math.rsqrt": rsqrt,
         "math.sin": sin,
+        "math.sinh": sinh,
         "math.sqrt": Builder.sqrt,
+        "math.tan": tan,
         "math.tanh": tanh,
         "math.trunc": Builder.trunc,
     }
 )
 """`VECTOR_MATH[op_name](builder, *operands)` appends the code of that op and returns its result."""
 
-__all__ = ["VECTOR_MATH", "cos", "erf", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "powf", "rsqrt",
-"sigmoid",
-           "sin", "tanh"]  # fmt: skip
+__all__ = [
+    "VECTOR_MATH", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "exp2", "expm1", "log",
+    "log1p", "log2", "log10", "powf", "rsqrt", "sigmoid", "sin", "sinh", "tan", "tanh",
+]  # fmt: skip

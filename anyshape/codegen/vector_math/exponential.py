@@ -59,6 +59,7 @@ _TANH = {
 
 # Above the first bound eˣ overflows; below the second it rounds to zero (the logarithm of half the smallest denormal).
 _EXP_RANGE = {"f32": (89.0, -103.97209), "f64": (710.0, -745.1332191019412)}
+_HALF_EXP_UPPER = {"f32": 89.75, "f64": 711.0}
 EXP2_RANGE = {"f32": (128.0, -150.0), "f64": (1024.0, -1075.0)}
 # Below this expm1 rounds to −1.
 _EXPM1_LOWER = {"f32": -18.0, "f64": -38.0}
@@ -110,6 +111,17 @@ def exp(b: Builder, x: Value) -> Value:
     inside = b.select(underflow, 0.0, b.select(b.cmp("ogt", x, upper), upper, x))
     n, _, r = _reduce(b, inside, form)
     return b.select(underflow, 0.0, scale_by_power_of_two(b, exp_reduced(b, r, form), n, form))
+
+
+def half_exp(b: Builder, x: Value) -> Value:
+    """eˣ/2 for x ≥ 0, within 1 ULP: it overflows only where the result does, ln 2 later than eˣ. NaN gives NaN."""
+    form = format_of(x)
+    upper = _HALF_EXP_UPPER[form.name]
+    n, n_float, r = _reduce(b, b.select(b.cmp("ogt", x, upper), upper, x), form)
+    power = exp_reduced(b, r, form)
+    if has_scale(b, x):
+        return scale(b, power, b.sub(n_float, 1.0))
+    return scale_by_power_of_two(b, power, b.sub(n, 1), form)
 
 
 def exp2(b: Builder, x: Value) -> Value:

@@ -1,4 +1,4 @@
-"""sin and cos.
+"""sin, cos and tan.
 
 x = n·π/2 + r with |r| ≤ π/4; the quadrant n mod 4 chooses between ±sin r and ±cos r.
 """
@@ -114,15 +114,21 @@ def _reduce_64(b: Builder, x: Value) -> tuple[Value, Value]:
     return b.bitcast(shifted, b.i64), b.select(b.cmp("olt", b.absolute(x), _DEFINED_BELOW_64), r, math.nan)
 
 
-def _sin_of(b: Builder, x: Value, quarter_turns: int) -> Value:
-    """sin(x + quarter_turns·π/2)"""
-    form: FloatFormat = format_of(x)
+def _sine_and_cosine(b: Builder, x: Value, form: FloatFormat) -> tuple[Value, Value, Value]:
+    """The quadrant n of x, sin r and cos r."""
     quadrant, r = _reduce_32(b, x) if form is F32 else _reduce_64(b, x)
-    if quarter_turns:
-        quadrant = b.add(quadrant, quarter_turns)
     square = b.mul(r, r)
     sine = b.fma(b.mul(r, square), polynomial(b, square, _SIN[form.name]), r)
     cosine = b.fma(b.mul(square, square), polynomial(b, square, _COS[form.name]), b.fma(square, -0.5, 1.0))
+    return quadrant, sine, cosine
+
+
+def _sin_of(b: Builder, x: Value, quarter_turns: int) -> Value:
+    """sin(x + quarter_turns·π/2)"""
+    form = format_of(x)
+    quadrant, sine, cosine = _sine_and_cosine(b, x, form)
+    if quarter_turns:
+        quadrant = b.add(quadrant, quarter_turns)
     value = b.select(b.cmp("ne", b.and_(quadrant, 1), 0), cosine, sine)
     sign = b.shl(b.and_(quadrant, 2), form.mantissa_bits + (7 if form is F32 else 10))
     return b.bitcast(b.xor(b.bitcast(value, form.integer(b)), sign), b.element_type(x))
@@ -138,3 +144,11 @@ def sin(b: Builder, x: Value) -> Value:
 def cos(b: Builder, x: Value) -> Value:
     """cos x, x in radians; error and range as for `sin`."""
     return _sin_of(b, x, 1)
+
+
+def tan(b: Builder, x: Value) -> Value:
+    """tan x = sin r / cos r, or −cos r / sin r in odd quadrants; within 4 ULP, range as for `sin`. −0 gives −0."""
+    quadrant, sine, cosine = _sine_and_cosine(b, x, format_of(x))
+    is_odd = b.cmp("ne", b.and_(quadrant, 1), 0)
+    ratio = b.div(b.select(is_odd, b.neg(cosine), sine), b.select(is_odd, sine, cosine))
+    return b.select(b.cmp("oeq", x, 0.0), x, ratio)

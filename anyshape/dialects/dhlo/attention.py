@@ -23,7 +23,7 @@ from anyshape.dialects.dhlo.movement import BroadcastInDim, Reshape
 from anyshape.dialects.dhlo.reduction import Reduce, emit_in_f32, spread
 from anyshape.dialects.dhlo.selection import Compare, Select, converted
 from anyshape.dialects.dhlo.unary import Exponential
-from anyshape.dialects.dtypes import BOOL, F32, F64, FLOATS, I64, DType
+from anyshape.dialects.dtypes import BF16, BOOL, F16, F32, F64, FLOATS, I8, I64, DType
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
 from anyshape.symbolic import Facts, Size, SizeLike
 
@@ -55,6 +55,13 @@ def _sample_after_past(window: int = 0) -> Sample:
     return Sample(operands, attributes, (F32, F64), {}, dict.fromkeys(range(3), "finite"))
 
 
+def _sample_of_cache(dtype: DType) -> Sample:
+    """Keys and values as a cache holds them."""
+    operands = ((B, 4, S, 8), (B, 2, S + T, 8), (B, 2, S + T, 6), *(((B, 2, S + T),) * 2 if dtype == I8 else ()))
+    attributes = {"scale": 0.5, "causal": True, "after_past": True}
+    return Sample(operands, attributes, (F32,), {1: dtype, 2: dtype}, dict.fromkeys(range(5), "unit"))
+
+
 class Attention(DhloOp, op="attention"):
     """result[b,i,s,:] = Σ_t softmax_t(scale · q[b,i,s,:]·k[b,i',t,:] + mask[b,i,s,t]) · v[b,i',t,:] → [b, h, s, e].
 
@@ -64,6 +71,9 @@ class Attention(DhloOp, op="attention"):
     queries are the last of the positions that the keys have (a cache holds the ones before). With `causal`, a `window` of w > 0 hides all
     but the query's own position and the w − 1 before it. A row whose every score is −inf, or that has no score, gives zeros, as
     PyTorch does. Scores of f16 and bf16 are computed in f32 (Vaswani et al., arXiv:1706.03762).
+
+    k and v have the dtype of q, or beside f32 halves, as a cache may hold them. As signed bytes they come with two operands f32
+    [b,hk,t] in place of a mask, by which their rows are multiplied.
     """
 
     DEFAULTS: ClassVar = {"scale": REQUIRED, "causal": False, "after_past": False, "window": 0}
@@ -75,21 +85,25 @@ class Attention(DhloOp, op="attention"):
         _sample_after_past(),
         _sample_after_past(window=5),
         _sample((*_QKV, (1, 4, 1, T)), Oracle(_SDPA, (*_OPERANDS, Arg(3)), {"scale": 0.5})),
+        _sample_of_cache(F16),
+        _sample_of_cache(BF16),
+        _sample_of_cache(I8),
     )
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
-        if len(operands) not in (3, 4):
-            raise VerifyException(f"{cls.name} takes q, k, v and optionally a mask, got {len(operands)} operands")
+        if len(operands) not in (3, 4, 5):
+            raise VerifyException(f"{cls.name} takes q, k, v, and a mask or two scales, got {len(operands)} operands")
         sizes = [sizes_of(operand) for operand in operands]
-        if any(len(each) != 4 for each in sizes):
+        if any(len(each) != 4 for each in sizes[:4]) and len(sizes) < 5:
             raise VerifyException(f"{cls.name}: every operand must have rank 4, got {[len(each) for each in sizes]}")
         (b, h, s, d), (kb, hk, t, kd), (vb, vh, vt, e), *mask = sizes
+        cls._check_dtypes(operands)
         dtype = dtype_of(operands[0])
-        if not dtype.is_float or any(dtype_of(operand) != dtype for operand in operands[1:3]):
-            raise VerifyException(
-                f"{cls.name}: q, k and v must have one float dtype, got {[str(dtype_of(o)) for o in operands[:3]]}"
-            )
+        if len(operands) == 5:
+            if any(each != (b, hk, t) for each in mask):
+                raise VerifyException(f"{cls.name}: scales are {mask}, expected {(b, hk, t)}")
+            mask = []
         pairs = {
             "batch of k": (kb, b),
             "batch of v": (vb, b),
@@ -111,6 +125,26 @@ class Attention(DhloOp, op="attention"):
             raise VerifyException(f"{cls.name}: a window is positive, and goes with causal and without a mask")
         return [tensor(dtype, (b, h, s, e))]
 
+    @classmethod
+    def _check_dtypes(cls, operands: Sequence[Tensor]) -> None:
+        query, key, value, *scales = map(dtype_of, operands)
+        cached = (F16, BF16) if query == F32 and len(operands) < 5 else ()
+        bytes_ = len(operands) == 5 and (query, key) == (F32, I8) and all(each == F32 for each in scales)
+        if key != value or not (bytes_ or (len(operands) < 5 and query.is_float and key in (query, *cached))):
+            raise VerifyException(
+                f"{cls.name}: k and v have the float dtype of q, or beside f32 are f16, bf16, or i8 with scales; "
+                f"got {[str(dtype_of(each)) for each in operands]}"
+            )
+
+    @property
+    def mask(self) -> SSAValue | None:
+        return self.operands[3] if len(self.operands) == 4 else None
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether k and v come with scales."""
+        return len(self.operands) == 5
+
     @law(
         "attention with a mask that hides nothing -> attention without a mask",
         example=lambda g: g(
@@ -118,7 +152,7 @@ class Attention(DhloOp, op="attention"):
         ),
     )
     def hides_nothing(self, builder: Builder, facts: Facts) -> Simplified:
-        if len(self.operands) < 4 or constant_value(self.operands[3]) != (self.operand_dtype(3) == BOOL):
+        if self.mask is None or constant_value(self.mask) != (self.operand_dtype(3) == BOOL):
             return None
         return Attention.emit(builder, *self.operands[:3], **self.attribute_values)
 
@@ -130,11 +164,13 @@ class Attention(DhloOp, op="attention"):
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
         q, k, v = (widened(operand) for operand in operands[:3])
+        if self.is_scaled:
+            k, v = (x * scale[..., None] for x, scale in zip((k, v), operands[3:], strict=True))
         group = q.shape[1] // max(1, k.shape[1])
         k, v = (np.repeat(x, group, axis=1) for x in (k, v))
         with np.errstate(all="ignore"):
             scores = np.einsum("bhsd,bhtd->bhst", q, k) * self.attribute("scale")
-            if len(operands) == 4:
+            if self.mask is not None:
                 mask = operands[3]
                 scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + widened(mask)
             if self.attribute("causal"):
@@ -151,7 +187,7 @@ class Attention(DhloOp, op="attention"):
             return [rounded(np.einsum("bhst,bhte->bhse", weights, v), self.result_dtype)]
 
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
-        q, k, v = (emit_in_f32(rewriter, operand) for operand in self.operands[:3])
+        q, k, v = self._in_f32(rewriter)
         sizes, dtype = self.score_sizes, dtype_of(q.type)
         b, h, s, t = sizes
         kv_heads = self.operand_sizes(1)[1]
@@ -174,11 +210,22 @@ class Attention(DhloOp, op="attention"):
             result = Reshape.emit(rewriter, result, sizes=self.result_sizes)
         return [converted(rewriter, result, self.result_dtype)]
 
+    def _in_f32(self, rewriter: PatternRewriter) -> list[SSAValue]:
+        """q, k and v; f64 stays."""
+        if not self.is_scaled:
+            return [emit_in_f32(rewriter, operand) for operand in self.operands[:3]]
+        query, *cached = self.operands[:3]
+        scaled: list[SSAValue] = [query]
+        for x, scale in zip(cached, self.operands[3:], strict=True):
+            spread_scale = BroadcastInDim.emit(rewriter, scale, dimensions=(0, 1, 2), sizes=sizes_of(x.type))
+            scaled.append(Multiply.emit(rewriter, converted(rewriter, x, F32), spread_scale))
+        return scaled
+
     def _masked(self, builder: Builder, scores: SSAValue, dtype: DType) -> SSAValue:
         sizes = self.score_sizes
         hidden = Constant.emit(builder, value=-math.inf, dtype=dtype, sizes=sizes)
-        if len(self.operands) == 4:
-            mask = self.operands[3] if self.operand_dtype(3).is_bool else emit_in_f32(builder, self.operands[3])
+        if self.mask is not None:
+            mask = self.mask if self.operand_dtype(3).is_bool else emit_in_f32(builder, self.mask)
             full = BroadcastInDim.emit(builder, mask, dimensions=(0, 1, 2, 3), sizes=sizes)
             scores = (
                 Select.emit(builder, full, scores, hidden)

@@ -25,7 +25,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 
-import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import (
     BoolAttr,
@@ -47,13 +46,13 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from anyshape.dialects.arrays import Array
 from anyshape.dialects.dhlo.laws import Law, Simplified, law, laws_of_class
 from anyshape.dialects.dtypes import FLOATS, DType, dtype_of_type
 from anyshape.dialects.scalars import Scalars
 from anyshape.dialects.sizes import DimsAttr, Tensor, dtype_of, sizes_of, tensor
 from anyshape.symbolic import Facts, Size, SizeLike
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 AttributeValue: TypeAlias = (
     bool | int | float | str | DType | Size | Sequence[int] | Sequence[Size] | Sequence[SizeLike] | Attribute | None
 )
@@ -85,11 +84,15 @@ class Points(Protocol):
 
 @dataclass(frozen=True)
 class Oracle:
-    """A PyTorch call that says the same as a sample: `target(*arguments, **keywords)`; `Arg(i)` is operand i."""
+    """A PyTorch call that says the same as a sample: `target(*arguments, **keywords)`; `Arg(i)` is operand i.
+
+    Of several results, it is number `result`.
+    """
 
     target: str
     arguments: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    result: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,8 @@ class Sample:
 
     `operands`: sizes of each operand, as size texts; `dtypes`: the element types to try for operands that do not fix
     their own in `fixed`; `values`: how operand i is filled, `"normal"` by default, or `"positive"`, `"unit"` (in (−1, 1)),
-    `"nonzero"`, `"small"` (in [0, 4)), or `"index:SIZE"` (integers in [0, SIZE)); `minimum`: symbols whose size must be at least this
-    for the call to be defined.
+    `"nonzero"`, `"small"` (in [0, 4)), `"zero"`, `"true"` (ones), or `"index:SIZE"` (integers in [0, SIZE)); `minimum`: symbols whose
+    size must be at least this for the call to be defined.
     """
 
     operands: tuple[tuple[SizeLike | str, ...], ...]

@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
-KINDS = ("loop", "reduce", "scan", "contract", "attend", "update")
+KINDS = ("loop", "reduce", "scan", "contract", "attend", "update", "whole")
 
 
 @irdl_op_definition
@@ -39,7 +39,8 @@ class FusionOp(IRDLOperation):
     """results = body(operands): ops fused into one kernel of this kind.
 
     `loop`: elementwise and moving ops only; `reduce`: with reductions; `contract`, `attend`: around one product or one
-    attention; `update`: parts of tensors that are written in place. Operands are dense buffers, the region sees them as its arguments.
+    attention; `update`: parts of tensors that are written in place; `whole`: one op that is a kernel by itself. Operands are dense
+    buffers, the region sees them as its arguments.
     """
 
     name = "dhlo.fusion"

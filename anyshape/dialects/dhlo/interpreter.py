@@ -8,8 +8,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, SSAValue
 
+from anyshape.dialects.arrays import ConstantStore
 from anyshape.dialects.dhlo.base import Array, DhloOp
-from anyshape.dialects.dhlo.constant import ConstantStore, Weight
+from anyshape.dialects.dhlo.constant import Weight
 from anyshape.dialects.dhlo.graph import facts_of, only_function
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.support.errors import ArgumentError, DtypeError, GuardError, RankError, VerifyError

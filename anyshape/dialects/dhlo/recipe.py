@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
+from anyshape.dialects.arrays import ArrayType
 from anyshape.dialects.dhlo.base import Array, DhloOp, function_type
-from anyshape.dialects.dhlo.constant import ArrayType, Constant, Weight
+from anyshape.dialects.dhlo.constant import Constant, Weight
 from anyshape.dialects.dhlo.interpreter import evaluate
 from anyshape.dialects.sizes import dtype_of, sizes_of
 

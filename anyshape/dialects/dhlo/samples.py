@@ -74,6 +74,8 @@ def sample_inputs(function: func.FuncOp, sample: Sample, env: Environment, rng: 
 
 
 def _filled(kind: str, dtype: DType, shape: tuple[int, ...], env: Environment, rng: np.random.Generator) -> Array:
+    if kind == "true":
+        return np.ones(shape, dtype.numpy)
     if kind == "zero":
         return np.zeros(shape, dtype.numpy)
     if kind.startswith("index:"):

@@ -79,6 +79,26 @@ class Log(FloatUnary, op="log", aten=["aten.log.default"]):
         return np.log(x)
 
 
+class Log2(FloatUnary, op="log2", aten=["aten.log2.default"]):
+    """result = log₂ x, exact at powers of two; −inf at 0, NaN below."""
+
+    FUNCTION = "log2"
+    SAMPLES = unary_samples("aten.log2.default", values="positive")
+
+    def numpy_function(self, x: Array) -> Array:
+        return np.log2(x)
+
+
+class Log10(FloatUnary, op="log10", aten=["aten.log10.default"]):
+    """result = log₁₀ x; −inf at 0, NaN below."""
+
+    FUNCTION = "log10"
+    SAMPLES = unary_samples("aten.log10.default", values="positive")
+
+    def numpy_function(self, x: Array) -> Array:
+        return np.log10(x)
+
+
 class LogPlusOne(FloatUnary, op="log_plus_one", aten=["aten.log1p.default"]):
     """result = ln(1 + x), accurate near 0."""
 
@@ -390,6 +410,7 @@ class IsFinite(FloatTest, op="is_finite"):
 
 
 __all__ = [
-    "Abs", "Ceil", "Cosine", "Erf", "Exponential", "ExponentialMinusOne", "FloatTest", "Floor", "Gelu", "IsFinite", "IsInf", "IsNan",
-    "Log", "LogPlusOne", "Logistic", "Negate", "Not", "Relu", "RoundNearestEven", "Rsqrt", "Sign", "Silu", "Sine", "Sqrt", "Tanh", "Trunc",
+    "Abs", "Ceil", "Cosine", "Erf", "Exponential", "ExponentialMinusOne", "FloatTest", "Floor", "Gelu", "IsFinite",
+    "IsInf", "IsNan", "Log", "Log2", "Log10", "LogPlusOne", "Logistic", "Negate", "Not", "Relu", "RoundNearestEven",
+    "Rsqrt", "Sign", "Silu", "Sine", "Sqrt", "Tanh", "Trunc",
 ]  # fmt: skip

@@ -26,6 +26,7 @@ from anyshape.dialects.host.ops import (
     LaunchOp,
     OutputOp,
     ProgramOp,
+    ReadOp,
     ViewOp,
     root_of,
 )
@@ -71,9 +72,12 @@ def run_program(
     """
     call = _Call(program, kernels, inputs, constants, run)
     ops = list(program.body.block.ops)
-    for op in ops:
+    known = next((place for place, op in enumerate(ops) if isinstance(op, ReadOp)), len(ops))
+    for op in ops[:known]:
         call.check(op)
-    for op in ops:
+    for place, op in enumerate(ops):
+        if place > known:
+            call.check(op)
         call.step(op)
     return [call.outputs[index] for index in range(len(call.outputs))]
 
@@ -132,6 +136,8 @@ class _Call:
             self._memory[op.result] = self._memory[op.source][op.offset.data[0].evaluate(self._symbols) :]
         elif isinstance(op, LaunchOp):
             self._launch(op)
+        elif isinstance(op, ReadOp):
+            self._symbols[op.symbol.data] = int(self._memory[op.source][0])
 
     def _launch(self, op: LaunchOp) -> None:
         extent = op.extent.data[0].evaluate(self._symbols)

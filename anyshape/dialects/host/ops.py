@@ -11,6 +11,7 @@
 | `output i` | a buffer that the caller allocates for result i |
 | `view` | the same memory, or a part of it, with other sizes and strides |
 | `launch @k` | runs a kernel over its points |
+| `read "s" = buffer` | gives a size symbol the value of an i64 that launches have computed |
 | `return` | ends the call |
 
 Invariants (verified): every symbol is bound before an expression uses it; a launch passes as many buffers and sizes as
@@ -287,6 +288,19 @@ class LaunchOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ReadOp(IRDLOperation):
+    """symbol = the element of a buffer of one i64. A negative one is a negative size, which is an error."""
+
+    name = "host.read"
+    source = operand_def(BufferType)
+    symbol = prop_def(StringAttr)
+    assembly_format = "$symbol `=` $source attr-dict `:` type($source)"
+
+    def __init__(self, symbol: str, source: SSAValue) -> None:
+        super().__init__(operands=[source], properties={"symbol": StringAttr(symbol)})
+
+
+@irdl_op_definition
 class ReturnOp(IRDLOperation):
     """Ends the call."""
 
@@ -316,6 +330,7 @@ Host = Dialect(
         OutputOp,
         ViewOp,
         LaunchOp,
+        ReadOp,
         ReturnOp,
     ],
     [ArgumentType],

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -38,6 +38,7 @@ from anyshape.dialects.host.ops import (
     LaunchOp,
     OutputOp,
     ProgramOp,
+    ReadOp,
     ReturnOp,
     ViewOp,
     root_of,
@@ -134,6 +135,8 @@ class _Verifier:
                 self._check_buffer(op)
             case LaunchOp():
                 self._check_launch(op)
+            case ReadOp():
+                self._check_read(op)
             case _:  # a return, which xDSL knows to be last
                 pass
 
@@ -149,6 +152,16 @@ class _Verifier:
             raise self._fault(op, "a symbol is bound twice", got=op.symbol.data, expected="host.guard_axis")
         else:
             self.bound.add(op.symbol.data)
+
+    def _check_read(self, op: ReadOp) -> None:
+        type, root = buffer_of(op.source), root_of(op.source)
+        if type.element_type != IntegerType(64) or numel(type.sizes.data) != Size.const(1):
+            raise self._fault(op, "a size is read from another buffer", got=type, expected="a buffer of one i64")
+        if isinstance(root.owner, AllocateOp | OutputOp) and root not in self.written:
+            raise self._fault(op, "a buffer is read before it is written", got=root, expected="an earlier launch")
+        if op.symbol.data in self.bound:
+            raise self._fault(op, "a symbol is bound twice", got=op.symbol.data, expected="another symbol")
+        self.bound.add(op.symbol.data)
 
     def _check_index(self, op: Operation, index: int, count: int) -> None:
         if not 0 <= index < count:

@@ -23,6 +23,7 @@ from anyshape.dialects.tile.ops import (
     dims_attr,
 )
 from anyshape.dialects.tile.prefix import PrefixOp
+from anyshape.dialects.tile.whole import WholeOp
 
 __all__ = [
     "KINDS",
@@ -42,6 +43,7 @@ __all__ = [
     "SizeOp",
     "StoreOp",
     "Tile",
+    "WholeOp",
     "YieldOp",
     "buffer",
     "buffer_of",

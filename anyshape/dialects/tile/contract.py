@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from anyshape.dialects.block_formats import FORMATS
 from anyshape.dialects.sizes import DimsAttr
 from anyshape.dialects.tile.ops import INDEX, BufferType, ScratchOp, Sizes, StoreOp, YieldOp, buffer_of, dims_attr
+from anyshape.dialects.tile.window import WindowAttr
 from anyshape.symbolic import Size, SizeLike
 
 
@@ -40,6 +41,8 @@ class ContractOp(IRDLOperation):
     its buffer is the bytes of their packed form (`dialects.packed_blocks`), [panels, bytes of a panel]; lhs is rounded, see `activations`.
     The region takes the batch indices, i, j and the sum, and yields the value stored; with K = 0 the sum is 0 and the epilogue still runs.
 
+    With `window`, rhs is the image of a convolution, [b, channels, s…], whose windows are the columns, and the one batch axis is b.
+
     With a prologue, lhs is a scratch of the kernel that only this op reads. The region takes the batch indices and i, and computes
     the row lhs[g…, i, :], like the body of a `parallel`. A target decides which rows it keeps at a time, and may compute a row
     more than once.
@@ -56,12 +59,13 @@ class ContractOp(IRDLOperation):
     blocks = opt_prop_def(StringAttr)
     activations = opt_prop_def(StringAttr)
     """Integers to which lhs is rounded beside `blocks`: `int16` or `int8`."""
+    window = opt_prop_def(WindowAttr)
     epilogue = region_def("single_block")
     prologue = opt_region_def("single_block")
     traits = traits_def(NoTerminator())
     assembly_format = (
         "$lhs `,` $rhs `into` $out `batch` $batch `extents` $extents (`packed` $packed^)? "
-        "(`blocks` $blocks^)? (`activations` $activations^)? attr-dict-with-keyword "
+        "(`blocks` $blocks^)? (`activations` $activations^)? (`window` $window^)? attr-dict-with-keyword "
         "`:` type($lhs) `,` type($rhs) `,` type($out) $epilogue (`prologue` $prologue^)?"
     )
 
@@ -81,6 +85,7 @@ class ContractOp(IRDLOperation):
         prologue: bool = False,
         blocks: str | None = None,
         activations: str | None = None,
+        window: WindowAttr | None = None,
     ) -> None:
         rows = [Region(Block(arg_types=[INDEX] * (len(batch) + 1)))] if prologue else []
         super().__init__(
@@ -91,6 +96,7 @@ class ContractOp(IRDLOperation):
                 "packed": UnitAttr() if packed else None,
                 "blocks": None if blocks is None else StringAttr(blocks),
                 "activations": None if activations is None else StringAttr(activations),
+                "window": window,
             },
             regions=[Region(Block(arg_types=[INDEX] * (len(batch) + 2) + [accumulator])), rows],
         )
@@ -118,9 +124,12 @@ class ContractOp(IRDLOperation):
         if self.blocks is not None:
             self._verify_blocks(self.blocks.data)
             expected = 2
+        if self.window is not None:
+            self._verify_window(self.window)
+            expected = 2 + self.window.spatial
         if buffer_of(self.rhs).rank != expected:
             raise VerifyException(
-                "tile.contract: rhs must have three axes when packed, two in blocks, else those of lhs"
+                "tile.contract: rhs must have three axes when packed, two in blocks, those of an image with a window, else those of lhs"
             )
         self._verify_prologue()
 
@@ -131,6 +140,14 @@ class ContractOp(IRDLOperation):
             raise VerifyException(f"tile.contract: unknown block format {format!r}; known are {', '.join(FORMATS)}")
         if self.activations is None or self.activations.data not in ("int16", "int8"):
             raise VerifyException("tile.contract: beside blocks, activations are int16 or int8")
+
+    def _verify_window(self, window: WindowAttr) -> None:
+        if len(self.batch.data) != 1 or self.packed is not None or self.blocks is not None or self.prologue is not None:
+            raise VerifyException(
+                "tile.contract: with a window there is one batch axis, and nothing packed or computed before"
+            )
+        if self.extents.data[1] != window.columns:
+            raise VerifyException(f"tile.contract: {self.extents.data[1]} columns, but the window has {window.columns}")
 
     def _verify_prologue(self) -> None:
         is_scratch = isinstance(self.lhs.owner, ScratchOp)

@@ -21,6 +21,8 @@ from anyshape.dialects.tile.ops import (
     YieldOp,
 )
 from anyshape.dialects.tile.prefix import PrefixOp
+from anyshape.dialects.tile.whole import WholeOp
+from anyshape.dialects.tile.window import WindowAttr
 
 Tile = Dialect(
     "tile",
@@ -39,8 +41,9 @@ Tile = Dialect(
         CheckOp,
         ContractOp,
         AttendOp,
+        WholeOp,
     ],
-    [BufferType],
+    [BufferType, WindowAttr],
 )
 
 __all__ = ["Tile"]

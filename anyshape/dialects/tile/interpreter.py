@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from anyshape.dialects.packed_blocks import PackedBlocks, unpack_panels
 from anyshape.dialects.scalar_interpreter import Array, interpret_op, numpy_of_scalar, to_signless
+from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile.contract import ContractOp
 from anyshape.dialects.tile.ops import (
     AttendOp,
@@ -34,7 +35,9 @@ from anyshape.dialects.tile.ops import (
     buffer_of,
 )
 from anyshape.dialects.tile.prefix import PrefixOp
-from anyshape.support.errors import VerifyError
+from anyshape.dialects.tile.whole import WholeOp
+from anyshape.dialects.tile.window import WindowAttr
+from anyshape.support.errors import IndexOutOfRange, VerifyError
 from anyshape.symbolic import Size
 
 
@@ -117,6 +120,8 @@ class _Run:
                 self._contract(op)
             case AttendOp():
                 self._attend(op)
+            case WholeOp():
+                self._apply(op)
             case _:
                 self.values[op.results[0]] = self._value(op, shape)
 
@@ -240,7 +245,9 @@ class _Run:
         if op.prologue is not None:
             self._box(op.prologue.block, [*batch, m], (0, math.prod(batch) * m), ())
         lhs = self._whole(op.lhs, [*batch, m, k])
-        if op.blocks is not None:
+        if op.window is not None:
+            lhs, rhs = self._windows(op, op.window, lhs)
+        elif op.blocks is not None:
             packed = PackedBlocks(n, k, op.blocks.data)
             rhs = unpack_panels(packed, self._whole(op.rhs, packed.shape)).T
         elif op.packed is None:
@@ -252,7 +259,8 @@ class _Run:
         block, shape = op.epilogue.block, (*batch, m, n)
         for axis, index in enumerate(block.args[:-1]):
             self.values[index] = np.arange(shape[axis]).reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1))
-        self.values[block.args[-1]] = (lhs.astype(wide) @ rhs.astype(wide)).astype(numpy_of_scalar(block.args[-1].type))
+        sums = (lhs.astype(wide) @ rhs.astype(wide)).reshape(shape)
+        self.values[block.args[-1]] = sums.astype(numpy_of_scalar(block.args[-1].type))
         self.block(block, shape)
         last = block.last_op
         assert isinstance(last, YieldOp)
@@ -261,12 +269,25 @@ class _Run:
             self.value(last.values[0], len(shape)), shape
         )
 
+    def _scaled(self, buffer: SSAValue, sizes: list[int], scale: SSAValue | None) -> Array:
+        """A whole buffer in f64, each row times its scale where there are any."""
+        values = self._whole(buffer, sizes).astype(np.float64)
+        return values if scale is None else values * self._whole(scale, sizes[:3])[..., None]
+
+    def _windows(self, op: ContractOp, window: WindowAttr, lhs: Array) -> tuple[Array, Array]:
+        """Both factors of a convolution with an axis of groups behind that of the batch."""
+        image = self._whole(op.rhs, [self.size(extent) for extent in buffer_of(op.rhs).sizes.data])
+        batch, rows, depth = lhs.shape
+        groups = window.groups.data
+        rhs = window.matrices(image, [self.size(size) for size in window.sizes.data])
+        return lhs.reshape(batch, groups, rows // groups, depth), rhs
+
     def _attend(self, op: AttendOp) -> None:
         b, h, hk, s, t, d, e = (self.size(extent) for extent in op.extents.data)
         query = self._whole(op.query, [b, h, s, d]).astype(np.float64)
         key, value = (
-            np.repeat(self._whole(operand, [b, hk, t, depth]).astype(np.float64), h // max(hk, 1), axis=1)
-            for operand, depth in ((op.key, d), (op.value, e))
+            np.repeat(self._scaled(operand, [b, hk, t, depth], scale), h // max(hk, 1), axis=1)
+            for operand, depth, scale in ((op.key, d, op.key_scale), (op.value, e, op.value_scale))
         )
         scores = op.scale.value.data * (query @ key.swapaxes(-1, -2))
         past = 0 if op.after_past is None else t - s
@@ -287,6 +308,22 @@ class _Run:
         for axis, (extent, stride) in enumerate(zip((b, h, s, e), buffer_of(op.out).strides.data, strict=True)):
             flat = flat + np.arange(extent).reshape((-1,) + (1,) * (3 - axis)) * self.size(stride)
         self.memory[op.out][flat] = weights @ value
+
+    def _apply(self, op: WholeOp) -> None:
+        values = [*op.op.operands, *op.op.results]
+        arrays: list[Array] = []
+        for each, value in zip(op.buffers, values, strict=True):
+            shape = [self.size(size) for size in sizes_of(value.type)]
+            arrays.append(self.memory[each].view(dtype_of(value.type).numpy)[: math.prod(shape)].reshape(shape))
+        count = len(op.op.operands)
+        try:
+            results = op.op.reference(*arrays[:count], env=dict(self.sizes))
+        except IndexOutOfRange as error:
+            assert op.site is not None
+            self.faults.append(IndexFault(op.site.value.data, int(str(error.got)), 0))
+            return
+        for target, result in zip(arrays[count:], results, strict=True):
+            target[...] = result
 
 
 def reduce_last(kind: str, values: Array) -> Array:

@@ -17,11 +17,12 @@ A kernel is a loop nest over points whose bounds are size expressions; the body 
 | `size` | a size expression as an index |
 | `check i, bound` | i1 `0 <= i < bound`; false makes the launch fail with index, bound and the site's text |
 | `contract`, `attend` | claimable: a whole product, a whole attention, with what surrounds it as regions |
+| `whole` | claimable: an op of `dhlo` on whole buffers |
 
 Invariants (verified): buffers stored to are not loaded in the same kernel, scratch excepted; inside `parallel` a
 store's indices together use every enclosing parallel and lane variable; `lanes` do not nest; every symbol in a size is
 one of the kernel's; indices match the buffer's rank; reductions have one yield a kind. A kernel has one outermost op:
-`parallel`, `lanes` without reductions, `contract` or `attend`; its points are what a launch divides among threads.
+`parallel`, `lanes` without reductions, `contract`, `attend` or `whole`; its points are what a launch divides among threads.
 """
 
 from __future__ import annotations
@@ -360,7 +361,8 @@ class AttendOp(IRDLOperation):
 
     Buffers in index order q [b,h,s,d], k [b,hk,t,d], v [b,hk,t,e], out [b,h,s,e], mask [b,h,s,t] with stride 0 on axes
     of size 1; strides say how they lie in memory. g = h / hk. A bool mask keeps scores where true; a row with none gives
-    zeros. `causal` keeps t <= i, or with `after_past` t <= i + (t − s): the queries are the last positions, and with
+    zeros. k and v may have a type of their own; `scaled` by f32 [b, hk, t] they stand for k·key_scale and v·value_scale.
+    `causal` keeps t <= i, or with `after_past` t <= i + (t − s): the queries are the last positions, and with
     `window` w only the last w of those.
     """
 
@@ -370,6 +372,9 @@ class AttendOp(IRDLOperation):
     value = operand_def(BufferType)
     out = operand_def(BufferType)
     mask = opt_operand_def(BufferType)
+    key_scale = opt_operand_def(BufferType)
+    value_scale = opt_operand_def(BufferType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     extents = prop_def(DimsAttr)
     """(b, h, hk, s, t, d, e)."""
     scale = prop_def(FloatAttr)
@@ -377,7 +382,8 @@ class AttendOp(IRDLOperation):
     after_past = opt_prop_def(UnitAttr)
     window = opt_prop_def(IntegerAttr)
     assembly_format = (
-        "$query `,` $key `,` $value `into` $out (`mask` $mask^ `:` type($mask))? `extents` $extents `scale` $scale "
+        "$query `,` $key `,` $value `into` $out (`mask` $mask^ `:` type($mask))? "
+        "(`scaled` $key_scale^ `:` type($key_scale) `,` $value_scale `:` type($value_scale))? `extents` $extents `scale` $scale "
         "(`causal` $causal^)? (`after_past` $after_past^)? (`window` $window^)? attr-dict "
         "`:` type($query) `,` type($key) `,` type($value) `,` type($out)"
     )
@@ -395,9 +401,10 @@ class AttendOp(IRDLOperation):
         causal: bool,
         after_past: bool = False,
         window: int = 0,
+        scales: Sequence[SSAValue] = (),
     ) -> None:
         super().__init__(
-            operands=[query, key, value, out, [] if mask is None else [mask]],
+            operands=[query, key, value, out, [] if mask is None else [mask], scales[:1], scales[1:]],
             properties={
                 "extents": dims_attr(extents),
                 "scale": FloatAttr(scale, 64),
@@ -406,6 +413,11 @@ class AttendOp(IRDLOperation):
                 "window": IntegerAttr(window, i64) if window else None,
             },
         )
+
+    @property
+    def scales(self) -> tuple[SSAValue, ...]:
+        """(of keys, of values), or nothing."""
+        return tuple(each for each in (self.key_scale, self.value_scale) if each is not None)
 
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 | invariant | why |
 |---|---|
-| a kernel has one outermost op: `parallel`, `lanes` without reductions, `contract` or `attend` | its points are divided among threads |
+| one outermost op: `parallel`, `lanes` without reductions, `contract`, `attend` or `whole` | its points are divided among threads |
 | a value is used after its definition, inside the regions where it is visible | xDSL does not check dominance |
 | a buffer that is stored to is not loaded, scratch excepted | points run in any order |
 | a store uses every variable of the axes around it (of scratch: of those inside its point) | points write different elements |
@@ -41,6 +41,7 @@ from anyshape.dialects.tile.ops import (
     YieldOp,
 )
 from anyshape.dialects.tile.prefix import PrefixOp
+from anyshape.dialects.tile.whole import WholeOp, is_inside_whole
 from anyshape.support.errors import VerifyError
 from anyshape.symbolic import Size
 
@@ -56,6 +57,7 @@ _TILE_OPS = (
     ScratchOp,
     SizeOp,
     StoreOp,
+    WholeOp,
     YieldOp,
 )
 
@@ -71,7 +73,8 @@ def verify_kernel(kernel: KernelOp) -> None:
     _verify_buffers(kernel)
     symbols = set(kernel.symbol_names)
     for op in kernel.body.walk():
-        _verify_op(op, kernel)
+        if not is_inside_whole(op):
+            _verify_op(op, kernel)
         for size in _sizes(op):
             if not size.symbols <= symbols:
                 raise VerifyError("a size has a symbol that its kernel does not take", where=_where(op, kernel),
@@ -89,14 +92,14 @@ def _where(op: Operation, kernel: KernelOp) -> str:
 def _verify_outermost(kernel: KernelOp) -> None:
     outermost = [op for op in kernel.body.block.ops if op.regions or isinstance(op, AttendOp | StoreOp)]
     allowed = len(outermost) == 1 and (
-        isinstance(outermost[0], ParallelOp | ContractOp | AttendOp)
+        isinstance(outermost[0], ParallelOp | ContractOp | AttendOp | WholeOp)
         or (isinstance(outermost[0], LanesOp) and not outermost[0].results)
     )
     if not allowed:
         raise VerifyError("a kernel has one outermost op", where=_name(kernel), got=[op.name for op in outermost],
-                          expected="one tile.parallel, tile.lanes without reductions, tile.contract or tile.attend")  # fmt: skip
+                          expected="one parallel, lanes without reductions, contract, attend or whole")  # fmt: skip
     for op in kernel.body.walk():
-        if isinstance(op, ContractOp | AttendOp) and op is not outermost[0]:
+        if isinstance(op, ContractOp | AttendOp | WholeOp) and op is not outermost[0]:
             raise VerifyError(
                 "a claimable op is inside another op", where=_where(op, kernel), expected="the outermost op"
             )

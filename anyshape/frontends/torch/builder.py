@@ -48,6 +48,7 @@ class GraphBuilder:
         openings: (a, n) where a size a of an input is 1 or n.
         origins: who asked for conditions on sizes, by their texts; `require` adds to it.
         node: the node being lowered.
+        read_sizes: what gave their values to sizes that depend on the data.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class GraphBuilder:
         openings: frozenset[tuple[Size, Size]] = frozenset(),
         origins: Mapping[str, Origin] | None = None,
         positions: Callable[[SSAValue], Size | None] = lambda _: None,
+        seed: SSAValue | None = None,
     ) -> None:
         self.names = names
         self.facts = facts
@@ -67,9 +69,12 @@ class GraphBuilder:
         self.origins = dict(origins or {})
         self.node: fx.Node
         self._positions = positions
+        self._seed = seed
+        self._streams = 0
         self._builder = Builder(InsertPoint.at_end(block))
         self._location: LocationAttr | None = None
         self._weights: dict[str, SSAValue] = {}
+        self.read_sizes: dict[Size, SSAValue] = {}
 
     def begin(self, node: fx.Node) -> None:
         """Ops built from here on belong to `node`."""
@@ -80,7 +85,8 @@ class GraphBuilder:
 
     @property
     def result_dtype(self) -> DType:
-        return dtype_of_torch(self.node.meta["val"].dtype)
+        """That of each plane where the result is complex."""
+        return dtype_of_torch(self.node.meta["val"].dtype.to_real())
 
     @property
     def result_sizes(self) -> tuple[Size, ...]:
@@ -105,6 +111,17 @@ class GraphBuilder:
     def position_in(self, value: SSAValue) -> Size | None:
         """The only element of a tensor of integers as a size, where the caller of the program can say it."""
         return self._positions(value)
+
+    def seed(self) -> SSAValue:
+        """The seed of a call's random numbers, an i64 of rank 0. Unsupported where calls have none."""
+        if self._seed is None:
+            raise Unsupported("random numbers are drawn by PyTorch here")
+        return self._seed
+
+    def next_stream(self) -> int:
+        """The number of a stream of random numbers that no other op of the program has."""
+        self._streams += 1
+        return self._streams - 1
 
     # -- building ---------------------------------------------------------------------------------------------------
 

@@ -26,21 +26,30 @@ from anyshape.frontends.torch.examples import path_name
 from anyshape.frontends.torch.exports import Export, export_as_given, export_every_size
 from anyshape.frontends.torch.openings import Broadcasts, Opening
 from anyshape.frontends.torch.replacing import replaced
+from anyshape.frontends.torch.resampling import RESAMPLED
 from anyshape.frontends.torch.reshaping import reshapes_free
+from anyshape.frontends.torch.sizes_only import SIZED, sizes_only
 from anyshape.frontends.torch.slices import slices_clamp
 from anyshape.support.errors import ExportError
 
 DynamicShapes: TypeAlias = Literal["all"] | Mapping[str, Any] | Sequence[Any] | None
 
 KEPT = (
+    "aten.embedding_dense_backward.default",
+    "aten.index_add.default",
     "aten.layer_norm.default",
     "aten.linear.default",
     "aten.log_softmax.int",
     "aten.logsumexp.default",
     "aten.matmul.default",
+    "aten.max_pool1d.default",
     "aten.rms_norm.default",
     "aten.scaled_dot_product_attention.default",
     "aten.softmax.int",
+    "aten.take.default",
+    "aten.unfold_copy.default",
+    *RESAMPLED,
+    *SIZED,
 )
 """Overloads that are lowered whole, and so are not decomposed; those that elementwise ops name in their headers are kept too."""
 
@@ -76,7 +85,7 @@ def capture(
     module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: DynamicShapes
 ) -> Capture:
     """Export and decompose `module`; see `import_module` for `dynamic_shapes`. Raises ExportError."""
-    with _TRACING:
+    with _TRACING, sizes_only():
         return _capture(module, args, kwargs, dynamic_shapes)
 
 
@@ -94,9 +103,9 @@ def _capture(
             export = export_every_size(module, leaves, structure)
         else:
             export = export_as_given(module, args, kwargs, dynamic_shapes)
+        program, decomposing = _decomposed(export)
     except Exception as error:
         raise _export_error(error, _small_axes(leaves, structure)) from error
-    program, decomposing = _decomposed(export)
     seconds = time.perf_counter() - begin
     branches = tuple(export.record.branches)
     about_strides = frozenset(export.record.about_strides | decomposing.about_strides)

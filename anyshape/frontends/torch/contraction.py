@@ -1,17 +1,16 @@
-"""ATen products: linear layers, matrix products, attention, convolution of patches."""
+"""ATen products: linear layers, matrix products, attention."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod, sqrt
+from math import sqrt
 
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo import Add, Attention, DotGeneral, Multiply, Rsqrt
+from anyshape.dialects.dhlo import Add, Attention, DotGeneral, Multiply, Reduce, Rsqrt, Transpose
 from anyshape.dialects.dtypes import F64, I32
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
-from anyshape.frontends.torch.movement import sliced, transposed
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
@@ -93,9 +92,53 @@ def lower_baddbmm(
     return plus(builder, times(builder, lower_bmm(builder, lhs, rhs), alpha), times(builder, bias, beta))
 
 
+@lowers("aten.addbmm.default")
+def lower_addbmm(
+    builder: GraphBuilder, bias: SSAValue, lhs: SSAValue, rhs: SSAValue, *, beta: Value = 1, alpha: Value = 1
+) -> SSAValue:
+    """beta·bias + alpha·Σ_b (lhs[b] · rhs[b]): one product over b and k together"""
+    batch, rows, depth = sizes_of(lhs.type)
+    left = builder.reshape(builder.emit(Transpose, lhs, permutation=(1, 0, 2)), (rows, batch * depth))
+    right = builder.reshape(rhs, (batch * depth, sizes_of(rhs.type)[2]))
+    return plus(builder, times(builder, lower_mm(builder, left, right), alpha), times(builder, bias, beta))
+
+
+@lowers("aten._trilinear.default")
+def lower_trilinear(
+    builder: GraphBuilder,
+    first: SSAValue,
+    second: SSAValue,
+    third: SSAValue,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    *_: Value,
+) -> SSAValue:
+    """Σ first·second·third over `sumdim`, each with added axes of 1 at its `expand`"""
+    factors: list[SSAValue] = []
+    for factor, added in ((first, expand1), (second, expand2), (third, expand3)):
+        sizes = list(sizes_of(factor.type))
+        for axis in sorted(added):
+            sizes.insert(axis, Size.const(1))
+        factors.append(builder.reshape(factor, sizes))
+    common = builder.common_sizes(*(sizes_of(factor.type) for factor in factors))
+    a, b, c = (builder.broadcast(factor, common) for factor in factors)
+    terms = builder.emit(Multiply, builder.emit(Multiply, a, b), c)
+    return builder.emit(Reduce, terms, axes=tuple(sorted(sumdim)), kind="sum")
+
+
 @lowers("aten.mv.default", "aten.dot.default")
 def lower_mv(builder: GraphBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return product(builder, lhs, rhs, (rank_of(lhs.type) - 1, 0))
+
+
+@lowers("aten.addmv.default")
+def lower_addmv(
+    builder: GraphBuilder, bias: SSAValue, lhs: SSAValue, rhs: SSAValue, *, beta: Value = 1, alpha: Value = 1
+) -> SSAValue:
+    """beta·bias + alpha·(lhs · rhs) of a matrix and a vector"""
+    return plus(builder, times(builder, lower_mv(builder, lhs, rhs), alpha), times(builder, bias, beta))
 
 
 @lowers("aten.matmul.default")
@@ -187,48 +230,6 @@ def _mask_of_four_axes(builder: GraphBuilder, mask: SSAValue, batch: Sequence[Si
         full = (*batch, *full[-3:])
         mask = builder.broadcast(mask, full)
     return _four_axes(builder, builder.reshape(mask, full))
-
-
-# -- convolution of patches ------------------------------------------------------------------------------------------
-
-
-@lowers("aten.convolution.default")
-def lower_convolution(
-    builder: GraphBuilder,
-    x: SSAValue,
-    weight: SSAValue,
-    bias: Value,
-    stride: Sequence[int],
-    padding: Sequence[Value],
-    dilation: Sequence[int],
-    transposed_: bool,
-    _output_padding: Sequence[int],
-    groups: int,
-) -> SSAValue:
-    """A convolution whose windows are disjoint, as in patch embeddings: windows become rows of a matrix product.
-
-    [b, c, H, W] -> [b, c, h, p, w, q] -> [b, h, w, c, p, q] · [o, c, p, q] -> [b, h, w, o] -> [b, o, h, w]
-    """
-    kernel = [size.constant_or(0) for size in sizes_of(weight.type)[2:]]
-    spatial = len(kernel)
-    disjoint = list(stride) == kernel and not any(padding) and all(d == 1 for d in dilation)
-    if not disjoint or transposed_ or groups != 1 or rank_of(x.type) != spatial + 2:
-        raise Unsupported("a convolution whose windows overlap or are padded")
-    batch, channels = sizes_of(x.type)[:2]
-    counts = builder.result_sizes[2:]
-    for axis, (count, extent) in enumerate(zip(counts, kernel, strict=True), 2):
-        x = sliced(builder, x, axis, 0, count * extent)
-    split = [size for pair in zip(counts, kernel, strict=True) for size in pair]
-    windows = builder.reshape(x, (batch, channels, *split))
-    places = range(2, 2 + 2 * spatial, 2)
-    order = (0, *places, 1, *(place + 1 for place in places))
-    depth = channels * prod(kernel)
-    rows = builder.reshape(transposed(builder, windows, order), (batch, *counts, depth))
-    filters = sizes_of(weight.type)[0]
-    result = product(
-        builder, rows, builder.reshape(weight, (filters, numel(sizes_of(weight.type)[1:]))), (spatial + 1, 1)
-    )
-    return transposed(builder, plus(builder, result, bias), (0, spatial + 1, *range(1, spatial + 1)))
 
 
 __all__ = ["plus", "product", "times"]

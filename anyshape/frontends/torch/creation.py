@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import Add, Compare, Iota, Multiply, Select
@@ -26,6 +27,16 @@ def lower_full(builder: GraphBuilder, _like: Value, value: Value, *more: Value, 
     return filled(builder, more[-1] if more else value)
 
 
+@lowers("aten.tril_indices.default", "aten.triu_indices.default")
+def lower_triangle_indices(builder: GraphBuilder, rows: Value, columns: Value, offset: int = 0, **_: Value) -> SSAValue:
+    """[2, n]: rows and columns of the elements below, or above, a diagonal of a matrix of constant size."""
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise Unsupported("how many elements a triangle of a dynamic size has is no size expression")
+    triangle = np.tril_indices if "tril" in str(builder.node.target) else np.triu_indices
+    dtype = builder.result_dtype
+    return builder.weight(np.stack(triangle(rows, offset, columns)).astype(dtype.numpy), dtype)
+
+
 @lowers("aten.scalar_tensor.default")
 def lower_scalar_tensor(builder: GraphBuilder, value: Value, **_: Value) -> SSAValue:
     return filled(builder, value)
@@ -34,7 +45,10 @@ def lower_scalar_tensor(builder: GraphBuilder, value: Value, **_: Value) -> SSAV
 @lowers(
     "aten.empty.memory_format",
     "aten.empty_like.default",
+    "aten.empty_permuted.default",
+    "aten.empty_strided.default",
     "aten.new_empty.default",
+    "aten.new_empty_strided.default",
     "aten.new_zeros.default",
     "aten.zeros.default",
     "aten.zeros_like.default",

@@ -34,6 +34,7 @@ from anyshape.dialects.dhlo import (
     Xor,
 )
 from anyshape.dialects.dhlo.base import DhloOp
+from anyshape.dialects.dhlo.bits import BitcastConvert, can_read_bits
 from anyshape.dialects.dtypes import BOOL, DType
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
@@ -270,13 +271,15 @@ def lower_copy(builder: GraphBuilder, _into: SSAValue, source: SSAValue, *_: Val
 
 @lowers("aten.view.dtype")
 def lower_view_dtype(builder: GraphBuilder, x: SSAValue, dtype: torch.dtype) -> SSAValue:
-    if dtype_of(x.type) != dtype_of_torch(dtype):
-        raise Unsupported("reading the bits of a tensor as another dtype has no op")
-    return x
+    target = dtype_of_torch(dtype)
+    if not can_read_bits(dtype_of(x.type), target):
+        raise Unsupported(f"reading the bits of {dtype_of(x.type)} as {target} has no op")
+    return x if dtype_of(x.type) == target else builder.emit(BitcastConvert, x, dtype=target)
 
 
 @lowers(
     "aten.alias.default",
+    "aten.alias_copy.default",
     "aten.clone.default",
     "aten.contiguous.default",
     "aten.detach.default",
@@ -285,13 +288,6 @@ def lower_view_dtype(builder: GraphBuilder, x: SSAValue, dtype: torch.dtype) -> 
 )
 def lower_identity(_builder: GraphBuilder, x: SSAValue, **_: Value) -> SSAValue:
     """Values have no strides and no storage: a copy is the value itself."""
-    return x
-
-
-@lowers("aten.dropout.default", "aten.native_dropout.default")
-def lower_dropout(_builder: GraphBuilder, x: SSAValue, _probability: float, train: bool | None) -> SSAValue:
-    if train:
-        raise Unsupported("dropout in training mode is random; call module.eval()")
     return x
 
 

@@ -28,8 +28,10 @@ from anyshape.frontends.torch.examples import (
     initial_substitution,
     substitute,
 )
+from anyshape.frontends.torch.mutations import left_as_it_was
 from anyshape.frontends.torch.narrowing import Traced
 from anyshape.frontends.torch.openings import Broadcasts, Meeting, Opening
+from anyshape.frontends.torch.recurrent import RecurrentLayersWhole
 from anyshape.frontends.torch.reshaping import reshapes_free
 from anyshape.frontends.torch.slices import slices_clamp
 
@@ -43,6 +45,8 @@ _FACTORS = (5, 3, 2)
 
 _ROUNDS = 3
 """How often the example grows: a size derived by halving it seven times (÷128) is above 1 after three times."""
+_FRUITLESS = 2
+"""Examples that the model takes without being wider for them, a multiple and one more: what narrows it is then the model's own."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,10 @@ def _widened(
     for _ in range(_ROUNDS):
         if not traced.narrowed():
             break
+        fruitless = 0
         for larger in _larger(leaves, substitution, grown, traced.narrowed()):
+            if fruitless == _FRUITLESS:
+                return best
             try:
                 export = _export_with(module, leaves, structure, substitution, larger, Record())
             except Exception:  # it takes no such sizes: another example may do
@@ -159,6 +166,7 @@ def _widened(
             if wider.narrowings() < traced.narrowings() and wider.admits_the_example():
                 best, traced, grown = export, wider, larger
                 break
+            fruitless += 1
         else:
             break
     return best
@@ -260,7 +268,7 @@ def _export_dynamic(
 def _export(
     module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
 ) -> ExportedProgram:
-    with torch.no_grad(), warnings.catch_warnings(), reshapes_free():
+    with torch.no_grad(), warnings.catch_warnings(), reshapes_free(), RecurrentLayersWhole(), left_as_it_was(module):
         warnings.simplefilter("ignore")
         return torch.export.export(module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False)
 

@@ -31,6 +31,9 @@ Condition: TypeAlias = tuple[Relation, Origin]
 _SPECIALISED_LOWER_BOUND = 2
 """Every symbol starts with this lower bound, because export assumes sizes of at least 2; by itself it says nothing."""
 
+_NEVER_A_SIZE = 2**62
+"""No tensor has as many elements, of however few bits."""
+
 _ANY_SIZE = ValueRanges(0, int_oo)
 
 
@@ -106,6 +109,8 @@ def guard_relations(
         known = environment._maybe_evaluate_static(expression, axioms=(), var_to_range=ranges)  # pyright: ignore
         if known is not None:
             continue
+        if is_bound_by_integers(expression):
+            continue
         frame = guard.sloc.framework_loc
         asked_by_model = isinstance(frame, FrameSummary) and in_model(frame.filename)
         is_bound = not isinstance(expression, sympy.Eq) or is_bound_by_one(expression)
@@ -114,6 +119,12 @@ def guard_relations(
         relation = names.relation(expression)
         if relation is not None:
             yield relation, origin_of_guard(guard, origins)
+
+
+def is_bound_by_integers(expression: Any) -> bool:
+    """Whether only sizes near 2⁶³ could break it, such as a check of PyTorch's that the sum of two paddings does not overflow."""
+    bounds = isinstance(expression, sympy.Le | sympy.Lt | sympy.Ge | sympy.Gt)
+    return bounds and any(abs(int(number)) >= _NEVER_A_SIZE for number in expression.atoms(sympy.Integer))
 
 
 def is_bound_by_one(expression: Any) -> bool:

@@ -44,22 +44,27 @@ from anyshape.frontends.torch.guards import (
     guard_relations,
     range_relations,
 )
+from anyshape.frontends.torch.lowering import only_checked
 from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
 from anyshape.frontends.torch.origins import origins_of_axes
+from anyshape.frontends.torch.planes import Planes, interleaved, planes_of_memory
 from anyshape.frontends.torch.probes import branch_relations
 from anyshape.frontends.torch.program import (
+    SEED,
     CallAdaptor,
+    FromComplexResult,
     FromConstant,
     ImportedProgram,
     InputSpec,
     OutputSource,
 )
+from anyshape.frontends.torch.random import is_random
 from anyshape.frontends.torch.silence import quiet_attempts
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.frontends.torch.weights import Memory, memory_of, named_meanwhile
 from anyshape.support.errors import ArgumentError, DtypeError, ExportError, UnsupportedOp, UnsupportedOps
-from anyshape.symbolic import Facts
+from anyshape.symbolic import Facts, Size
 
 
 def import_module(
@@ -156,7 +161,7 @@ class CapturedModule:
         ranges_are_given: whether the ranges of sizes are the caller's, and so conditions.
 
     Attributes:
-        inputs: the tensor arguments of `@main`.
+        inputs: the tensor arguments of `@main`; the last one is the seed where the graph draws random numbers.
         store: the parameters, buffers and constants that the graph uses; they share the module's memory.
         capture_seconds: wall time that PyTorch took to hand over the graph.
         origins: who asked for conditions on sizes, by their texts, and for axes that are not free, by `args[0], axis 1`.
@@ -182,7 +187,7 @@ class CapturedModule:
         environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
         preferred, equal = self._preferred(program), cancelled_equalities(environment)
         self.names = names = SizeNames(
-            environment, preferred, equal, constant_sizes(environment), captured.derived.known
+            environment, preferred, equal, constant_sizes(environment), captured.derived.known, with_data=True
         )
         self.inputs, self._constants, self._leaf_names = self._inputs(program, names)
         self.facts = facts = Facts()
@@ -207,6 +212,8 @@ class CapturedModule:
         except Unsupported as error:
             raise ExportError("the model holds only under a condition that cannot be checked", where=error) from error
         self.openings = frozenset(openings)
+        if any(map(is_random, program.graph.nodes)):
+            self.inputs = (*self.inputs, SEED)
         self.store = ConstantStore()
         self.weights, self.unusable = _store_weights(program, self.store, weight_names)
 
@@ -258,7 +265,9 @@ class CapturedModule:
         for leaf, (spec, node) in enumerate(_user_inputs(program)):
             if isinstance(spec.arg, TensorArgument):
                 value = node.meta["val"]
-                inputs.append(InputSpec(leaf_names[leaf], dtype_of_torch(value.dtype), names.sizes(value.shape), leaf))
+                dtype, sizes = dtype_of_torch(value.dtype.to_real()), names.sizes(value.shape)
+                pair = (Size.const(2),) if value.is_complex() else ()
+                inputs.append(InputSpec(leaf_names[leaf], dtype, (*sizes, *pair), leaf, value.is_complex()))
             else:
                 constants[leaf] = (
                     spec.arg.value if isinstance(spec.arg, ConstantArgument) else self.captured.examples[leaf]
@@ -276,10 +285,14 @@ class _Importer(NodeLowering):
     def run(self) -> ImportedProgram:
         source, program = self.source, self.source.captured.program
         block = Block(arg_types=[tensor(spec.dtype, spec.sizes) for spec in source.inputs])
-        builder = GraphBuilder(block, source.names, source.facts, source.store, source.openings, source.origins)
+        seed = block.args[-1] if source.inputs and source.inputs[-1].is_seed else None
+        builder = GraphBuilder(
+            block, source.names, source.facts, source.store, source.openings, source.origins, seed=seed
+        )
         self._bind_placeholders(program, builder, block)
+        unneeded = only_checked(program.graph)
         for node in program.graph.nodes:
-            if node.op not in ("placeholder", "output"):
+            if node.op not in ("placeholder", "output") and node not in unneeded:
                 self.lower(builder, node)
         results, outputs = self._outputs(program, builder, block)
         if self.unsupported:
@@ -295,13 +308,14 @@ class _Importer(NodeLowering):
                 if isinstance(spec.arg, TensorArgument):
                     value = next(arguments)
                     value.name_hint = name_hint(node)
-                    self.values[node] = value
+                    self.values[node] = planes_of_memory(builder, value) if _is_complex(node) else value
                 else:
                     self.values[node] = node.meta.get("val")
             elif not node.users:
                 continue
             elif node in self.source.weights:
-                self.values[node] = builder.stored_weight(*self.source.weights[node])
+                value = builder.stored_weight(*self.source.weights[node])
+                self.values[node] = planes_of_memory(builder, value) if _is_complex(node) else value
             elif node in self.source.unusable:
                 self.fail(node, _own_name(spec.target), self.source.unusable[node])
             else:
@@ -323,6 +337,12 @@ class _Importer(NodeLowering):
                 self.unsupported.append(UnsupportedOp(kind, f"the model writes to {_own_name(spec.target)} in place"))
             elif not isinstance(value, fx.Node):
                 sources.append(FromConstant(value))
+            elif isinstance(self.values.get(value), Planes):
+                results.append(interleaved(builder, self.values[value]))
+                sources.append(FromComplexResult(len(results) - 1))
+            elif isinstance(held := self.values.get(value), Size) and held.symbols & self.source.names.of_data:
+                reason = "a number that the data say cannot be a result; return it as a tensor"
+                self.fail(value, str(value.target), reason)
             elif value not in self.failed:
                 sources.append(output_source(self.values[value], results, block))
         return results, tuple(sources)
@@ -341,6 +361,11 @@ def _store_weights(
         assert spec.target is not None
         held: Any = program.state_dict.get(spec.target)
         value: Any = program.constants[spec.target] if held is None else held
+        if value.is_complex():
+            if known is None and spec.kind != InputKind.CONSTANT_TENSOR:
+                unusable[node] = "a complex weight cannot be one that may change"
+                continue
+            value = torch.view_as_real(value.detach().resolve_conj())
         try:
             dtype, memory = dtype_of_torch(value.dtype), memory_of(value)
         except DtypeError as error:
@@ -365,6 +390,10 @@ def _store_weights(
 def _own_name(target: str | None) -> str:
     """A parameter or buffer as the module itself names it."""
     return (target or "an input").removeprefix("module.")
+
+
+def _is_complex(node: fx.Node) -> bool:
+    return node.meta["val"].is_complex()
 
 
 def _placeholders(program: ExportedProgram) -> list[fx.Node]:

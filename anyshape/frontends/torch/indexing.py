@@ -8,10 +8,9 @@ from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import Add, Compare, Concatenate, Gather, Iota, Reshape, Select, Slice
 from anyshape.dialects.dtypes import I64
-from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
+from anyshape.dialects.sizes import numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 from anyshape.frontends.torch.movement import sliced, transposed
-from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
 
@@ -69,6 +68,13 @@ def lower_index_select(builder: GraphBuilder, x: SSAValue, dim: int, index: SSAV
 
 def _vector(builder: GraphBuilder, index: SSAValue) -> SSAValue:
     return index if rank_of(index.type) else builder.reshape(index, (1,))
+
+
+@lowers("aten.take.default")
+def lower_take(builder: GraphBuilder, x: SSAValue, index: SSAValue) -> SSAValue:
+    """x, taken as one row, at indices that may count from the end"""
+    count = numel(sizes_of(x.type))
+    return gathered(builder, builder.reshape(x, (count,)), (0,), [from_start(builder, index, count)], 0)
 
 
 @lowers("aten.gather.default")
@@ -130,13 +136,10 @@ def _leading_part(
     return builder.reshape(transposed(builder, x, permutation), builder.result_sizes)
 
 
-@lowers("aten.index.Tensor", "aten._unsafe_index.Tensor")
-def lower_index(builder: GraphBuilder, x: SSAValue, indices: Sequence[SSAValue | None]) -> SSAValue:
-    """x[i, :, j]: index tensors broadcast together to J; the result has J where the first of adjacent ones stands, else in front"""
+def indexed(builder: GraphBuilder, x: SSAValue, indices: Sequence[SSAValue | None]) -> SSAValue:
+    """x[i, :, j] for integers: indices broadcast together to J; the result has J where the first of adjacent ones stands, else in front."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     given = [index for index in indices if index is not None]
-    if any(dtype_of(index.type).is_bool for index in given):
-        raise Unsupported("a mask as an index: the size of the result depends on the data")
     common = builder.common_sizes(*(sizes_of(index.type) for index in given))
     adjacent = axes == list(range(axes[0], axes[-1] + 1))
     counted = _counted_axes(given, common)

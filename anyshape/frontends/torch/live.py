@@ -112,8 +112,8 @@ class _Bound(Generic[BindingT]):
 class WeightWatch(Generic[BindingT]):
     """Keeps a program's forms of weights what the weights are.
 
-    `update` looks at every weight: at its address and layout, and, where forms are kept of it, at its version and at a sample of 128
-    bytes, other ones in each of 32 rounds. A changed weight gets its forms made again before the call. Weights at other addresses get
+    `update` looks at every weight: at its address and layout, and, where forms are kept of it, at its version and at a sample of 64
+    bytes, other ones in each of 64 rounds. A changed weight gets its forms made again before the call. Weights at other addresses get
     forms of their own, so that one graph may serve many modules, and calls of several threads.
 
     What can be missed, until its lines come to be sampled or `invalidate` is called: writes that count no version

@@ -15,24 +15,44 @@ from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo.base import AttributeValue, DhloOp, Elementwise
 from anyshape.frontends.torch import (
+    antialias,
+    bags,
+    channel_norms,
+    complex_arithmetic,
     contraction,
+    convolution,
     creation,
     cumulative,
+    data_sizes,
     dequantising,
+    distances,
     elementwise,
+    fourier,
     indexing,
     movement,
     normalization,
+    planes,
+    pooling,
+    random,
+    recurrent,
     reductions,
+    resampling,
+    scattering,
     scatters,
+    shuffles,
+    sorting,
+    special,
+    views,
+    windows,
 )
 from anyshape.frontends.torch.builder import LOWERINGS, GraphBuilder, Lowering, Value
 from anyshape.frontends.torch.numbers import number
 from anyshape.frontends.torch.unsupported import Unsupported
 
 FAMILIES = (
-    contraction, creation, cumulative, dequantising, elementwise, indexing, movement, normalization, reductions,
-    scatters,
+    antialias, bags, channel_norms, complex_arithmetic, contraction, convolution, creation, cumulative, data_sizes,
+    dequantising, distances, elementwise, fourier, indexing, movement, normalization, planes, pooling, random,
+    recurrent, reductions, resampling, scattering, scatters, shuffles, sorting, special, views, windows,
 )  # fmt: skip
 """The modules whose functions fill `LOWERINGS` when they are imported."""
 
@@ -46,9 +66,15 @@ IGNORED = (
 """Checks: those on sizes are among the guards of the export, those on dtypes hold by construction."""
 
 
+READS = ("aten._local_scalar_dense.default",)
+"""Ops whose results are numbers that the data say."""
+
+
 def find_lowering(node: fx.Node) -> Lowering | None:
     """The lowering of a node, or None when there is none."""
     value = node.meta.get("val")
+    if str(node.target) in READS:
+        return LOWERINGS[str(node.target)]
     if (
         isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)
         and node.op == "call_function"
@@ -59,10 +85,22 @@ def find_lowering(node: fx.Node) -> Lowering | None:
     name = str(node.target)
     if name in IGNORED:
         return _lower_nothing
+    if planes.concerns_complex(node):
+        return planes.complex_lowering(name)
     if name in LOWERINGS:
         return LOWERINGS[name]
     kind = mapped_op(node)
     return None if kind is None else _elementwise(kind)
+
+
+def only_checked(graph: fx.Graph) -> frozenset[fx.Node]:
+    """The checks, and nodes without effects that nothing but checks use: they need no lowering."""
+    found = {node for node in graph.nodes if str(node.target) in IGNORED}
+    for node in reversed(graph.nodes):
+        is_pure = node.op == "call_function" and not node.is_impure()
+        if is_pure and node.users and all(user in found for user in node.users):
+            found.add(node)
+    return frozenset(found)
 
 
 def mapped_op(node: fx.Node) -> type[Elementwise] | None:

@@ -19,8 +19,12 @@ from anyshape.symbolic import Size
     "aten.flatten.using_ints",
     "aten.reshape.default",
     "aten.unflatten.int",
+    "aten._reshape_alias.default",
+    "aten._reshape_copy.default",
     "aten.unsqueeze.default",
+    "aten.unsqueeze_copy.default",
     "aten.view.default",
+    "aten.view_copy.default",
 )
 def lower_view(builder: GraphBuilder, x: SSAValue, *_: Value, **__: Value) -> SSAValue:
     """The same elements in row-major order; the export knows the sizes.
@@ -33,7 +37,10 @@ def lower_view(builder: GraphBuilder, x: SSAValue, *_: Value, **__: Value) -> SS
     return builder.reshape(x, sizes)
 
 
-@lowers("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims")
+@lowers(
+    "aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze_copy.default", "aten.squeeze_copy.dim",
+    "aten.squeeze_copy.dims",
+)  # fmt: skip
 def lower_squeeze(builder: GraphBuilder, x: SSAValue, dims: Value = None) -> SSAValue:
     """Without the axes of size 1 among `dims`; the graph is that of a size that keeps its axis, which becomes a fact"""
     sizes = sizes_of(x.type)
@@ -45,7 +52,7 @@ def lower_squeeze(builder: GraphBuilder, x: SSAValue, dims: Value = None) -> SSA
     return builder.reshape(x, builder.result_sizes)
 
 
-@lowers("aten.expand.default", "aten.broadcast_to.default", "aten.expand_as.default")
+@lowers("aten.expand.default", "aten.expand_copy.default", "aten.broadcast_to.default", "aten.expand_as.default")
 def lower_expand(builder: GraphBuilder, x: SSAValue, *_: Value, **__: Value) -> SSAValue:
     return builder.broadcast(x, builder.result_sizes)
 
@@ -60,12 +67,12 @@ def transposed(builder: GraphBuilder, x: SSAValue, permutation: Sequence[int]) -
     return builder.emit(Transpose, x, permutation=tuple(permutation))
 
 
-@lowers("aten.permute.default")
+@lowers("aten.permute.default", "aten.permute_copy.default")
 def lower_permute(builder: GraphBuilder, x: SSAValue, dims: Sequence[int]) -> SSAValue:
     return transposed(builder, x, [axis_of(axis, rank_of(x.type)) for axis in dims])
 
 
-@lowers("aten.transpose.int")
+@lowers("aten.transpose.int", "aten.transpose_copy.int")
 def lower_transpose(builder: GraphBuilder, x: SSAValue, first: int, second: int) -> SSAValue:
     rank = rank_of(x.type)
     permutation = list(range(rank))
@@ -75,7 +82,7 @@ def lower_transpose(builder: GraphBuilder, x: SSAValue, first: int, second: int)
     return transposed(builder, x, permutation)
 
 
-@lowers("aten.t.default")
+@lowers("aten.t.default", "aten.t_copy.default")
 def lower_t(builder: GraphBuilder, x: SSAValue) -> SSAValue:
     return x if rank_of(x.type) < 2 else transposed(builder, x, (1, 0))
 
@@ -113,7 +120,7 @@ def _clamped_start(builder: GraphBuilder, position: Value, size: Size, length: S
     return first if all(builder.facts.prove(each) for each in fits) else clamped_bound(position, size)
 
 
-@lowers("aten.slice.Tensor")
+@lowers("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def lower_slice(
     builder: GraphBuilder, x: SSAValue, dim: int = 0, start: Value = None, end: Value = None, step: Value = 1
 ) -> SSAValue:
@@ -139,7 +146,7 @@ def lower_slice(
     return sliced(builder, x, axis, first, length, step)
 
 
-@lowers("aten.select.int")
+@lowers("aten.select.int", "aten.select_copy.int")
 def lower_select(builder: GraphBuilder, x: SSAValue, dim: int, index: Value) -> SSAValue:
     """x[…, index, …] without that axis"""
     axis = axis_of(dim, rank_of(x.type))
@@ -150,7 +157,7 @@ def lower_select(builder: GraphBuilder, x: SSAValue, dim: int, index: Value) -> 
     return builder.reshape(sliced(builder, x, axis, position, 1), builder.result_sizes)
 
 
-@lowers("aten.narrow.default")
+@lowers("aten.narrow.default", "aten.narrow_copy.default")
 def lower_narrow(builder: GraphBuilder, x: SSAValue, dim: int, start: Value, length: Value) -> SSAValue:
     axis = axis_of(dim, rank_of(x.type))
     size = sizes_of(x.type)[axis]
@@ -159,7 +166,10 @@ def lower_narrow(builder: GraphBuilder, x: SSAValue, dim: int, start: Value, len
     return sliced(builder, x, axis, first, length)
 
 
-@lowers("aten.split_with_sizes.default", "aten.split.Tensor", "aten.chunk.default", "aten.unsafe_split.Tensor")
+@lowers(
+    "aten.chunk.default", "aten.split.Tensor", "aten.split_copy.Tensor", "aten.split_with_sizes.default",
+    "aten.split_with_sizes_copy.default", "aten.unsafe_split.Tensor",
+)  # fmt: skip
 def lower_split(builder: GraphBuilder, x: SSAValue, _sizes: Value, dim: int = 0) -> list[SSAValue]:
     """Consecutive parts; their lengths are in the export."""
     axis = axis_of(dim, rank_of(x.type))
@@ -173,7 +183,7 @@ def lower_split(builder: GraphBuilder, x: SSAValue, _sizes: Value, dim: int = 0)
     return parts
 
 
-@lowers("aten.unbind.int")
+@lowers("aten.unbind.int", "aten.unbind_copy.int")
 def lower_unbind(builder: GraphBuilder, x: SSAValue, dim: int = 0) -> list[SSAValue]:
     axis = axis_of(dim, rank_of(x.type))
     sizes = sizes_of(x.type)
@@ -190,8 +200,19 @@ def lower_cat(builder: GraphBuilder, tensors: Sequence[SSAValue], dim: int = 0) 
     """Joined on one axis; PyTorch leaves out tensors of sizes (0,) among others of more axes."""
     rank = len(builder.result_sizes)
     kept = [x for x in tensors if rank_of(x.type) == rank]
-    parts = [builder.convert(x, builder.result_dtype) for x in kept]
-    return parts[0] if len(parts) == 1 else builder.emit(Concatenate, *parts, axis=axis_of(dim, rank))
+    axis = axis_of(dim, rank)
+    parts = [_beside(builder, builder.convert(x, builder.result_dtype), kept[0], axis) for x in kept]
+    return parts[0] if len(parts) == 1 else builder.emit(Concatenate, *parts, axis=axis)
+
+
+def _beside(builder: GraphBuilder, x: SSAValue, other: SSAValue, axis: int) -> SSAValue:
+    """x with the sizes of `other` on all axes but one: the same numbers, which two expressions may say (d and 2·(d // 2), for even d)."""
+    sizes, wanted = sizes_of(x.type), list(sizes_of(other.type))
+    wanted[axis] = sizes[axis]
+    for size, expected in zip(sizes, wanted, strict=True):
+        if size != expected:
+            builder.require(size.eq(expected), "tensors are joined on one axis and agree on the others")
+    return builder.reshape(x, wanted)
 
 
 @lowers("aten.stack.default")
@@ -222,7 +243,9 @@ def lower_constant_pad(builder: GraphBuilder, x: SSAValue, pad: Sequence[Value],
     low, high = [Size.const(0)] * rank, [Size.const(0)] * rank
     for index in range(len(pad) // 2):
         low[rank - 1 - index], high[rank - 1 - index] = Size.of(pad[2 * index]), Size.of(pad[2 * index + 1])
-    for axis in range(rank):
+    for axis, size in enumerate(sizes_of(x.type)):
+        for amount in (low[axis], high[axis], low[axis] + high[axis]):
+            builder.require(Size.const(0).le(size + amount), "pad")
         cut_low, cut_high = (_cut(bound[axis]) for bound in (low, high))
         if cut_low or cut_high:
             x = sliced(builder, x, axis, cut_low, sizes_of(x.type)[axis] - cut_low - cut_high)

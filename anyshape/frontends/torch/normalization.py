@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import torch
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo import Add, LayerNorm, LogSoftmax, Multiply, RmsNorm, Rsqrt, Softmax, Subtract
+from anyshape.dialects.dhlo import LayerNorm, LogSoftmax, RmsNorm, Softmax
 from anyshape.dialects.dhlo.base import DhloOp
-from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
+from anyshape.dialects.dhlo.reduction import accumulation_dtype
+from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
+from anyshape.frontends.torch.channel_norms import moments, reciprocal_deviation
 from anyshape.frontends.torch.dtypes import dtype_of_torch
 from anyshape.frontends.torch.unsupported import Unsupported
 
@@ -62,9 +64,19 @@ def lower_layer_norm(
 @lowers("aten.native_layer_norm.default")
 def lower_native_layer_norm(
     builder: GraphBuilder, x: SSAValue, normalized_shape: Sequence[Value], weight: Value, bias: Value, eps: float
-) -> tuple[SSAValue, None, None]:
-    """The mean and the reciprocal deviation are for training; a graph that reads them has no lowering for the reader."""
-    return lower_layer_norm(builder, x, normalized_shape, weight, bias, eps), None, None
+) -> list[SSAValue]:
+    """The result, and the means and reciprocal deviations of its rows"""
+    rank, value = rank_of(x.type), builder.node.meta["val"]
+    wide = builder.convert(x, accumulation_dtype(dtype_of(x.type)))
+    mean, variance = moments(builder, wide, range(rank - len(normalized_shape), rank))
+    statistics = (mean, reciprocal_deviation(builder, variance, eps))
+    return [
+        lower_layer_norm(builder, x, normalized_shape, weight, bias, eps),
+        *(
+            builder.reshape(builder.convert(each, dtype_of_torch(like.dtype)), builder.names.sizes(like.shape))
+            for each, like in zip(statistics, value[1:], strict=True)
+        ),
+    ]
 
 
 @lowers("aten.rms_norm.default")
@@ -83,59 +95,3 @@ def lower_rms_norm(
     parameters = [] if weight is None else [builder.convert(weight, dtype_of_torch(dtype))]
     axes = tuple(range(rank - len(normalized_shape), rank))
     return builder.emit(RmsNorm, x, *parameters, axes=axes, epsilon=float(epsilon))
-
-
-# -- statistics over channels ----------------------------------------------------------------------------------------
-
-
-def _per_channel(builder: GraphBuilder, x: SSAValue, channels: SSAValue) -> SSAValue:
-    """[c] -> the sizes of x[n, c, …]"""
-    sizes = sizes_of(x.type)
-    column = builder.reshape(builder.convert(channels, dtype_of(x.type)), (sizes[1], *(1,) * (len(sizes) - 2)))
-    return builder.broadcast(column, sizes)
-
-
-def _scaled(builder: GraphBuilder, x: SSAValue, weight: Value, bias: Value) -> SSAValue:
-    """x·weight + bias, one of each a channel"""
-    if weight is not None:
-        x = builder.emit(Multiply, x, _per_channel(builder, x, weight))
-    return x if bias is None else builder.emit(Add, x, _per_channel(builder, x, bias))
-
-
-@lowers("aten._native_batch_norm_legit_no_training.default")
-def lower_batch_norm(
-    builder: GraphBuilder,
-    x: SSAValue,
-    weight: Value,
-    bias: Value,
-    mean: SSAValue,
-    variance: SSAValue,
-    _momentum: float,
-    eps: float,
-) -> tuple[SSAValue, None, None]:
-    """(x − mean) / √(variance + eps) · weight + bias with the statistics of training"""
-    sizes, dtype = sizes_of(variance.type), dtype_of(variance.type)
-    spread = builder.emit(Rsqrt, builder.emit(Add, variance, builder.constant(eps, dtype, sizes)))
-    centred = builder.emit(Subtract, x, _per_channel(builder, x, mean))
-    normal = builder.emit(Multiply, centred, _per_channel(builder, x, spread))
-    return _scaled(builder, normal, weight, bias), None, None
-
-
-@lowers("aten.native_group_norm.default")
-def lower_group_norm(
-    builder: GraphBuilder,
-    x: SSAValue,
-    weight: Value,
-    bias: Value,
-    _n: Value,
-    _c: Value,
-    _hxw: Value,
-    groups: int,
-    eps: float,
-) -> tuple[SSAValue, None, None]:
-    """[n, c, …] normalised within each of `groups` parts of the channels: [n, g, c/g · …]"""
-    sizes = sizes_of(x.type)
-    inner = (sizes[1] // groups) * numel(sizes[2:])
-    rows = builder.reshape(x, (sizes[0], groups, inner))
-    normal = builder.reshape(builder.emit(LayerNorm, rows, axes=(2,), epsilon=float(eps)), sizes)
-    return _scaled(builder, normal, weight, bias), None, None

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from anyshape.frontends.torch.capture import Capture
 from anyshape.frontends.torch.examples import resized
 from anyshape.frontends.torch.guards import Condition
+from anyshape.frontends.torch.mutations import left_as_it_was
 from anyshape.frontends.torch.origins import CONDITION, origin_at
 from anyshape.frontends.torch.program import InputSpec
 from anyshape.frontends.torch.sizes import SizeNames
@@ -74,15 +75,16 @@ def _exclude(relation: Relation, values: Mapping[str, int]) -> Relation:
 
 
 def example_sizes(examples: Sequence[Any], inputs: Sequence[InputSpec]) -> dict[str, int]:
-    """The size of every symbol in the example inputs."""
-    return bind_symbols(axis for spec in inputs for axis in zip(spec.sizes, examples[spec.leaf].shape, strict=True))
+    """The size of every symbol in the example inputs; of a complex one, all but the last axis are PyTorch's."""
+    return bind_symbols(axis for spec in inputs for axis in zip(spec.sizes, examples[spec.leaf].shape, strict=False))
 
 
 def resized_examples(examples: Sequence[Any], inputs: Sequence[InputSpec], values: Mapping[str, int]) -> list[Any]:
     """The example leaves with the sizes that the symbols give."""
     leaves = list(examples)
     for spec in inputs:
-        leaves[spec.leaf] = resized(leaves[spec.leaf], [size.evaluate(values) for size in spec.sizes])
+        sizes = spec.sizes[: leaves[spec.leaf].dim()]
+        leaves[spec.leaf] = resized(leaves[spec.leaf], [size.evaluate(values) for size in sizes])
     return leaves
 
 
@@ -91,7 +93,8 @@ def _agree(module: nn.Module, captured: Capture, leaves: Sequence[Any]) -> bool:
     args, kwargs = pytree.tree_unflatten(list(leaves), captured.structure)
     with torch.no_grad():
         try:
-            expected = pytree.tree_leaves(module(*args, **kwargs))
+            with left_as_it_was(module):
+                expected = pytree.tree_leaves(module(*args, **kwargs))
         except _CALL_ERRORS:
             return True
         try:

@@ -13,9 +13,9 @@ from torch.utils import _pytree as pytree
 from xdsl.dialects.builtin import ModuleOp
 
 from anyshape.dialects.dhlo import ConstantStore
-from anyshape.dialects.dtypes import DType
+from anyshape.dialects.dtypes import I64, DType
 from anyshape.frontends.torch.calls import leaves_as_in, signature_text
-from anyshape.support.errors import ArgumentError
+from anyshape.support.errors import ArgumentError, DtypeError
 from anyshape.symbolic import Size, bind_symbols, parse_size
 
 
@@ -28,17 +28,42 @@ class InputSpec:
         dtype: its element type.
         sizes: a bare symbol is free, anything else is a condition on the caller.
         leaf: its index among the flattened leaves of `(args, kwargs)`.
+        is_complex: whether the caller's tensor is complex: then the program's has a last axis (real, imaginary) more.
     """
 
     name: str
     dtype: DType
     sizes: tuple[Size, ...]
     leaf: int
+    is_complex: bool = False
+
+    @property
+    def is_seed(self) -> bool:
+        """Whether it is no part of the call, but drawn anew for each."""
+        return self.leaf == _NO_LEAF
+
+
+_NO_LEAF = -1
+SEED = InputSpec("the seed of the call", I64, (), _NO_LEAF)
+"""The argument behind all others of a program that draws random numbers."""
+
+
+def draw_seed() -> torch.Tensor:
+    """The seed of one call's random numbers: a number that PyTorch's default generator draws, so that `torch.manual_seed` makes
+    results repeat and each call differs from the one before."""
+    return torch.empty((), dtype=torch.int64).random_()
 
 
 @dataclass(frozen=True)
 class FromResult:
     """An output that is result `index` of `@main`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class FromComplexResult:
+    """An output that is complex: result `index` of `@main`, whose last axis is (real, imaginary)."""
 
     index: int
 
@@ -64,7 +89,7 @@ class FromConstant:
     value: object
 
 
-OutputSource: TypeAlias = FromResult | FromInput | FromSize | FromConstant
+OutputSource: TypeAlias = FromResult | FromComplexResult | FromInput | FromSize | FromConstant
 
 
 @dataclass(frozen=True)
@@ -100,12 +125,15 @@ class CallAdaptor:
                 )
         tensors: list[torch.Tensor] = []
         for spec in self.inputs:
+            if spec.is_seed:
+                tensors.append(draw_seed())
+                continue
             leaf = leaves[spec.leaf]
             if not isinstance(leaf, torch.Tensor):
                 raise ArgumentError(
                     "an argument is no tensor", where=spec.name, got=type(leaf).__name__, expected="a tensor"
                 )
-            tensors.append(leaf)
+            tensors.append(_as_real(leaf, spec))
         return tensors
 
     def unflatten(self, results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Any:
@@ -115,6 +143,8 @@ class CallAdaptor:
             match source:
                 case FromResult(index):
                     leaves.append(results[index])
+                case FromComplexResult(index):
+                    leaves.append(torch.view_as_complex(results[index]))
                 case FromInput(index):
                     leaves.append(inputs[index])
                 case FromSize(size):
@@ -181,6 +211,14 @@ class CallAdaptor:
         return value is None or (parameter is not None and parameter.default is value)
 
 
+def _as_real(leaf: torch.Tensor, spec: InputSpec) -> torch.Tensor:
+    """The tensor as the program takes it: a complex one as the floats that it consists of. DtypeError where it is not what is expected."""
+    if leaf.is_complex() != spec.is_complex:
+        expected = f"a complex tensor of {spec.dtype}" if spec.is_complex else f"a tensor of {spec.dtype}"
+        raise DtypeError("an argument has another element type", where=spec.name, got=leaf.dtype, expected=expected)
+    return torch.view_as_real(leaf.resolve_conj()) if spec.is_complex else leaf
+
+
 def _same_constant(got: object, expected: object) -> bool:
     if isinstance(got, float) and isinstance(expected, float):
         return got.hex() == expected.hex()  # 0.0 is not -0.0, and NaN is NaN
@@ -217,6 +255,8 @@ def encode_outputs(outputs: Sequence[OutputSource]) -> list[list[Any]] | None:
         match source:
             case FromResult(index):
                 encoded.append(["result", index])
+            case FromComplexResult(index):
+                encoded.append(["complex", index])
             case FromInput(index):
                 encoded.append(["input", index])
             case FromSize(size):
@@ -237,6 +277,8 @@ def decode_outputs(encoded: Sequence[Sequence[Any]]) -> tuple[OutputSource, ...]
         match kind:
             case "result":
                 decoded.append(FromResult(value))
+            case "complex":
+                decoded.append(FromComplexResult(value))
             case "input":
                 decoded.append(FromInput(value))
             case "size":

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import (
+    Abs,
     Add,
     ArgMax,
     ArgMin,
+    Compare,
     Divide,
     Exponential,
     IsInf,
     Log,
+    Maximum,
     Mean,
     Multiply,
+    Power,
     Reduce,
     Select,
     Sqrt,
@@ -24,11 +29,10 @@ from anyshape.dialects.dhlo import (
 )
 from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dhlo.reduction import accumulation_dtype
-from anyshape.dialects.dtypes import I64
+from anyshape.dialects.dtypes import F64, I64
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 from anyshape.frontends.torch.elementwise import as_bool
-from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size, size_max
 
 Kind: TypeAlias = Literal["sum", "prod", "max", "min", "and", "or"]
@@ -148,7 +152,7 @@ def lower_any(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bo
     return builder.convert(builder.reshape(found, builder.result_sizes), builder.result_dtype)
 
 
-@lowers("aten.all.default", "aten.all.dim", "aten.all.dims")
+@lowers("aten.all.default", "aten.all.dim", "aten.all.dims", "aten._is_all_true.default")
 def lower_all(builder: GraphBuilder, x: SSAValue, dim: Value = None, keepdim: bool = False) -> SSAValue:
     found = reduced(builder, as_bool(builder, x), axes_of(dim, rank_of(x.type)), "and")
     return builder.convert(builder.reshape(found, builder.result_sizes), builder.result_dtype)
@@ -174,14 +178,19 @@ def _variance(builder: GraphBuilder, x: SSAValue, axes: Sequence[int], correctio
     """Σ(x − mean)² / max(n − correction, 0); f16 and bf16 in f32, where the squares and their sum do not overflow"""
     sizes, dtype = sizes_of(x.type), accumulation_dtype(dtype_of(x.type))
     x = builder.convert(x, dtype)
-    if int(correction) != correction:
-        raise Unsupported(f"a variance with the correction {correction}, which is no integer")
     mean = back_to(builder, builder.emit(Mean, x, axes=tuple(axes)), axes, sizes)
     distance = builder.emit(Subtract, x, mean)
     total = reduced(builder, builder.emit(Multiply, distance, distance), axes, "sum")
-    count = size_max(numel([sizes[axis] for axis in axes]) - int(correction), 0)
-    divisor = builder.broadcast(builder.operand(count, dtype), sizes_of(total.type))
-    return builder.emit(Divide, total, divisor)
+    divisor = builder.convert(_degrees(builder, numel([sizes[axis] for axis in axes]), correction), dtype)
+    return builder.emit(Divide, total, builder.broadcast(divisor, sizes_of(total.type)))
+
+
+def _degrees(builder: GraphBuilder, count: Size, correction: float) -> SSAValue:
+    """max(count − correction, 0), of rank 0"""
+    if int(correction) == correction:
+        return builder.operand(size_max(count - int(correction), 0), I64)
+    left = builder.emit(Subtract, builder.operand(count, F64), builder.constant(correction, F64))
+    return builder.emit(Maximum, left, builder.constant(0.0, F64))
 
 
 @lowers("aten.var.correction", "aten.var.dim")
@@ -218,13 +227,35 @@ def lower_var_mean(
     return builder.reshape(variance, sizes), builder.reshape(builder.emit(Mean, x, axes=axes), sizes)
 
 
+def norm(builder: GraphBuilder, x: SSAValue, order: float, axes: Sequence[int]) -> SSAValue:
+    """(Σ|x|^p)^(1/p) of floats over `axes`; how many are not 0 where p = 0, the extreme |x| where it is ±∞.
+
+    f16 and bf16 are summed in f32, where the powers do not overflow.
+    """
+    dtype = dtype_of(x.type)
+    x = builder.convert(x, accumulation_dtype(dtype))
+    wide, sizes = dtype_of(x.type), sizes_of(x.type)
+    magnitude = builder.emit(Abs, x)
+    if math.isinf(order):
+        require_elements(builder, x, axes, "vector norm")
+        return builder.convert(reduced(builder, magnitude, axes, "max" if order > 0 else "min"), dtype)
+    if order == 0:
+        differs = builder.emit(Compare, x, builder.constant(0.0, wide, sizes), direction="ne")
+        return builder.convert(reduced(builder, builder.convert(differs, wide), axes, "sum"), dtype)
+    if order == 1:
+        return builder.convert(reduced(builder, magnitude, axes, "sum"), dtype)
+    if order == 2:
+        return builder.convert(builder.emit(Sqrt, reduced(builder, builder.emit(Multiply, x, x), axes, "sum")), dtype)
+    powers = builder.emit(Power, magnitude, builder.constant(order, wide, sizes))
+    total = reduced(builder, powers, axes, "sum")
+    root = builder.emit(Power, total, builder.constant(1.0 / order, wide, sizes_of(total.type)))
+    return builder.convert(root, dtype)
+
+
 @lowers("aten.linalg_vector_norm.default")
 def lower_vector_norm(
     builder: GraphBuilder, x: SSAValue, order: float = 2, dim: Value = None, keepdim: bool = False, **_: Value
 ) -> SSAValue:
-    """(Σ|x|²)^½; f16 and bf16 in f32, where the squares and their sum do not overflow"""
-    if order != 2:
-        raise Unsupported(f"a vector norm of order {order}")
-    x = builder.convert(x, accumulation_dtype(builder.result_dtype))
-    total = reduced(builder, builder.emit(Multiply, x, x), axes_of(dim, rank_of(x.type)), "sum")
-    return builder.reshape(builder.convert(builder.emit(Sqrt, total), builder.result_dtype), builder.result_sizes)
+    axes = axes_of(dim, rank_of(x.type))
+    result = norm(builder, builder.convert(x, builder.result_dtype), order, axes)
+    return builder.reshape(result, builder.result_sizes)

@@ -14,20 +14,21 @@ from xdsl.ir import Block, SSAValue
 from anyshape.dialects.dhlo import (
     Add,
     BroadcastInDim,
-    Compare,
     Constant,
     Convert,
     DynamicUpdateSlice,
     Iota,
-    Reduce,
+    Multiply,
     Reshape,
     Select,
     SizeOf,
 )
 from anyshape.dialects.dtypes import I64
-from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
+from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
-from anyshape.frontends.torch.indexing import from_start, gathered
+from anyshape.frontends.torch.indexing import from_start
+from anyshape.frontends.torch.movement import transposed
+from anyshape.frontends.torch.scattering import accumulated, replaced_rows, rows_of_mask, scattered_at
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
@@ -55,8 +56,6 @@ def lower_slice_scatter(
     step: Value = 1,
 ) -> SSAValue:
     """x with x[…, start:end, …] replaced; how long the slice is, is in the export"""
-    if step != 1:
-        raise Unsupported("a slice that is replaced with a step")
     axis = axis_of(dim, rank_of(x.type))
     size = sizes_of(x.type)[axis]
     part = builder.convert(part, dtype_of(x.type))
@@ -65,7 +64,17 @@ def lower_slice_scatter(
     first = ZERO if start is None else Size.of(start)
     if start is not None and builder.is_negative(start, 3):
         first = size + first
+    if step != 1:
+        return replaced_rows(builder, x, axis, _counted(builder, sizes_of(part.type)[axis], first, step), part)
     return updated(builder, x, part, axis, first)
+
+
+def _counted(builder: GraphBuilder, count: Size, first: Size, step: Value = 1) -> SSAValue:
+    """first, first + step, …"""
+    index = builder.emit(Iota, axis=0, dtype=I64, sizes=(count,))
+    for kind, number in ((Multiply, step), (Add, first)):
+        index = builder.emit(kind, index, builder.broadcast(builder.operand(number, I64, ()), (count,)))
+    return index
 
 
 @lowers("aten.select_scatter.default")
@@ -90,12 +99,64 @@ def lower_index_copy(builder: GraphBuilder, x: SSAValue, dim: int, index: SSAVal
 def lower_index_put(
     builder: GraphBuilder, x: SSAValue, indices: Sequence[SSAValue | None], part: SSAValue, accumulate: bool = False
 ) -> SSAValue:
-    """x with x[:, index, :] = part, for one vector of indices; which of two equal indices wins is not defined"""
+    """x with x[i, :, j] = part, or + part; index tensors broadcast together, masks choose elements, of equal indices the last wins"""
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
-    if accumulate or len(given) != 1 or dtype_of(given[0][1].type).is_bool or rank_of(given[0][1].type) != 1:
-        raise Unsupported("elements are replaced at indices other than one vector of them on one axis")
+    if not given:
+        part = builder.broadcast(builder.convert(part, dtype_of(x.type)), sizes_of(x.type))
+        return accumulated(builder, x, part) if accumulate else part
+    if any(dtype_of(index.type).is_bool for _, index in given):
+        return _put_where(builder, x, given, part, accumulate)
     axis, index = given[0]
-    return _replaced(builder, x, axis, index, part)
+    if len(given) == 1 and not accumulate and rank_of(index.type) == 1:
+        start = _first_of_range(builder, index)
+        if start is not None:
+            sizes = [_count(index) if each == axis else size for each, size in enumerate(sizes_of(x.type))]
+            return updated(builder, x, builder.broadcast(builder.convert(part, dtype_of(x.type)), sizes), axis, start)
+    return _put_at(builder, x, given, part, "sum" if accumulate else "set")
+
+
+def _put_at(
+    builder: GraphBuilder, x: SSAValue, given: Sequence[tuple[int, SSAValue]], part: SSAValue, kind: str
+) -> SSAValue:
+    """x updated at integer indices; part has the sizes of what `x[indices]` reads, or is broadcast to them."""
+    sizes = sizes_of(x.type)
+    axes = [axis for axis, _ in given]
+    common = builder.common_sizes(*(sizes_of(index.type) for _, index in given))
+    kept = [axis for axis in range(len(sizes)) if axis not in axes]
+    at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    read = [*(sizes[axis] for axis in kept[:at]), *common, *(sizes[axis] for axis in kept[at:])]
+    part = builder.broadcast(builder.convert(part, dtype_of(x.type)), read)
+    front = [*range(at, at + len(common)), *range(at), *range(at + len(common), len(read))]
+    wrapped = [builder.broadcast(from_start(builder, index, sizes[axis]), common) for axis, index in given]
+    return scattered_at(builder, x, axes, wrapped, transposed(builder, part, front), kind)
+
+
+def _put_where(
+    builder: GraphBuilder, x: SSAValue, given: Sequence[tuple[int, SSAValue]], part: SSAValue, accumulate: bool
+) -> SSAValue:
+    """x with elements replaced where one mask, of leading or later axes of x, says so: by the same part, or by one row after another.
+
+    Raises:
+        IndexOutOfRange: when the program runs: there are fewer rows than the mask has places.
+    """
+    if len(given) != 1 or not rank_of(given[0][1].type):
+        raise Unsupported("a mask beside other indices: how many elements are meant depends on the data")
+    axis, mask = given[0]
+    sizes, depth = sizes_of(x.type), rank_of(mask.type)
+    after = len(sizes) - axis - depth
+    own = sizes_of(part.type)
+    part = builder.convert(part, dtype_of(x.type))
+    merged = (*sizes[:axis], numel(sizes[axis : axis + depth]), *sizes[axis + depth :])
+    if len(own) <= after or own[len(own) - after - 1] == ONE:
+        part = builder.broadcast(part, (*sizes[:axis], ONE, *sizes[axis + depth :]))
+        part = builder.broadcast(part, merged)
+    else:
+        rows = own[len(own) - after - 1]
+        part = builder.broadcast(part, (*sizes[:axis], rows, *sizes[axis + depth :]))
+        part = rows_of_mask(builder, part, axis, builder.reshape(mask, (merged[axis],)))
+    part = builder.reshape(part, sizes)
+    chosen = builder.emit(BroadcastInDim, mask, dimensions=tuple(range(axis, axis + depth)), sizes=sizes)
+    return builder.emit(Select, chosen, accumulated(builder, x, part) if accumulate else part, x)
 
 
 def _count(index: SSAValue) -> Size:
@@ -107,7 +168,9 @@ def _replaced(builder: GraphBuilder, x: SSAValue, axis: int, index: SSAValue, pa
     sizes[axis] = _count(index)
     part = builder.broadcast(builder.convert(part, dtype_of(x.type)), sizes)
     start = _first_of_range(builder, index)
-    return _scattered(builder, x, axis, index, part) if start is None else updated(builder, x, part, axis, start)
+    if start is None:
+        return replaced_rows(builder, x, axis, from_start(builder, index, sizes_of(x.type)[axis]), part)
+    return updated(builder, x, part, axis, start)
 
 
 # -- where a range of indices begins --------------------------------------------------------------------------------
@@ -161,34 +224,3 @@ def _terms(value: SSAValue, terms: list[SSAValue]) -> bool:
             return dtype_of(value.type).is_integer
         case _:
             return False
-
-
-# -- any indices -----------------------------------------------------------------------------------------------------
-
-
-def _scattered(builder: GraphBuilder, x: SSAValue, axis: int, index: SSAValue, part: SSAValue) -> SSAValue:
-    """result[…, j, …] = part[…, i, …] for the last i with index[i] = j; x's element where there is none.
-
-    i of every j is the maximum over a table [n, number of indices], which is never stored.
-
-    Raises:
-        IndexOutOfRange: when the program runs: an index is not in [−n, n).
-    """
-    size, count = sizes_of(x.type)[axis], _count(index)
-    if count == ZERO:
-        return x
-    at = from_start(builder, index, size)
-    # Read at the indices, the positions are the indices, and those out of range are found.
-    at = gathered(builder, builder.emit(Iota, axis=0, dtype=I64, sizes=(size,)), (0,), [at], 0)
-    table = (size, count)
-    row = builder.emit(Iota, axis=0, dtype=I64, sizes=table)
-    column = builder.emit(Iota, axis=1, dtype=I64, sizes=table)
-    hit = builder.emit(Compare, builder.broadcast(at, table), row, direction="eq")
-    numbers = builder.emit(Select, hit, column, builder.constant(-1, I64, table))
-    last = builder.emit(Reduce, numbers, kind="max", axes=(1,))
-    found = builder.emit(Compare, last, builder.constant(0, I64, (size,)), direction="ge")
-    safe = builder.emit(Select, found, last, builder.constant(0, I64, (size,)))
-    taken = gathered(builder, part, (axis,), [safe], axis)
-    shape = tuple(size if each == axis else ONE for each in range(rank_of(x.type)))
-    chosen = builder.broadcast(builder.reshape(found, shape), sizes_of(x.type))
-    return builder.emit(Select, chosen, taken, x)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from functools import reduce
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -64,6 +65,9 @@ _FUNCTIONS: Mapping[type[sympy.Basic], Callable[..., Size]] = {
 }
 """Functions of sizes with the same value in `Size`."""
 
+_FRACTIONS = 1 << 16
+"""Numerators and denominators of factors by which sizes are multiplied exactly."""
+
 _REMAINDERS = (symbolic.Mod, symbolic.PythonMod, sympy.Mod)
 """Remainders; sizes are not negative, so C's and Python's agree."""
 
@@ -80,8 +84,8 @@ _RELATIONS: Mapping[type[sympy.Basic], Callable[[Size, Size], Relation]] = {
 class SizeNames:
     """Translates PyTorch's size expressions.
 
-    A symbol is named by `preferred` when it is there, else `d0`, `d1`, … in the order in which symbols are first met, so that
-    two exports of a model have the same names.
+    A symbol is named by `preferred` when it is there, else `d0`, `d1`, … in the order in which symbols are first met, `u0`, … where data
+    say its value, so that two exports of a model have the same names.
 
     Args:
         environment: where PyTorch keeps what it knows about symbols; None when there is no symbol at all.
@@ -89,6 +93,10 @@ class SizeNames:
         equal: symbols that stand for others, beside those that PyTorch itself replaces.
         constants: sizes computed from others that guards say are constant.
         derived: symbols that PyTorch has got for sizes which it cannot state.
+        with_data: whether sizes may be symbols whose values data say; else they are Unsupported.
+
+    Attributes:
+        of_data: names of symbols whose values data say.
     """
 
     def __init__(
@@ -98,13 +106,17 @@ class SizeNames:
         equal: Mapping[sympy.Symbol, sympy.Symbol],
         constants: Mapping[sympy.Basic, sympy.Integer],
         derived: Mapping[sympy.Basic, Derived] = MappingProxyType({}),
+        *,
+        with_data: bool = False,
     ) -> None:
+        self._with_data = with_data
         self._derived = derived
         self._constants = dict(constants)
         self._equal = dict(equal)
         self._environment = environment
         self._names: dict[sympy.Symbol, str] = dict(preferred)
         self._taken = set(preferred.values())
+        self.of_data: set[str] = set()
         self._known: dict[tuple[sympy.Basic, Remainder], Size] = {}
 
     def size(self, value: TorchSize) -> Size:
@@ -150,7 +162,9 @@ class SizeNames:
         if expression in self._derived:
             return self.definition(expression)
         if isinstance(expression, sympy.Symbol):
-            if not symbol_is_type(expression, SymT.SIZE):
+            if not symbol_is_type(expression, (SymT.SIZE, SymT.UNBACKED_INT)):
+                raise Unsupported("a size that depends on data in another way than as an integer")
+            if symbol_is_type(expression, SymT.UNBACKED_INT) and not self._with_data:
                 raise Unsupported("a size that depends on the data")
             return Size.symbol(self._name(expression))
         if isinstance(expression, sympy.Integer):
@@ -169,20 +183,38 @@ class SizeNames:
         raise Unsupported(f"the size {expression} uses {type(expression).__name__}, which size expressions do not have")
 
     def _rounded_quotient(self, expression: sympy.Basic, remainder: Remainder) -> Size | None:
-        """floor(a / b), trunc(a / b) -> a floordiv b;  ceil(a / b) -> (a + b - 1) floordiv b, for a >= 0 and b > 0."""
+        """floor(a / b), trunc(a / b) -> a floordiv b;  ceil(a / b) -> (a + b - 1) floordiv b, for a >= 0 and b > 0.
+
+        So is the product of an integer and a float p / b whose b is a small power of two: PyTorch's product of floats is exact.
+        """
         (inner,) = expression.args
-        if not isinstance(inner, symbolic.IntTrueDiv):
+        if isinstance(inner, symbolic.IntTrueDiv):
+            a, b = (self._convert(argument, remainder) for argument in inner.args)
+        elif isinstance(inner, sympy.Mul):
+            ratio = Fraction(1)
+            a, b = Size.const(1), Size.const(1)
+            for factor in inner.args:
+                if isinstance(factor, sympy.Float):
+                    ratio *= Fraction(float(factor))
+                else:
+                    a = a * self._convert(factor, remainder)
+            if ratio < 0 or ratio.denominator > _FRACTIONS or ratio.numerator > _FRACTIONS:
+                return None
+            a, b = a * ratio.numerator, Size.const(ratio.denominator)
+        else:
             return None
-        a, b = (self._convert(argument, remainder) for argument in inner.args)
         return (a + b - 1) // b if isinstance(expression, symbolic.CeilToInt) else a // b
 
     def _name(self, symbol: sympy.Symbol) -> str:
         if symbol not in self._names:
+            prefix = "u" if symbol_is_type(symbol, SymT.UNBACKED_INT) else "d"
             number = len(self._names)
-            while f"d{number}" in self._taken:
+            while f"{prefix}{number}" in self._taken:
                 number += 1
-            self._names[symbol] = f"d{number}"
-            self._taken.add(f"d{number}")
+            self._names[symbol] = f"{prefix}{number}"
+            self._taken.add(f"{prefix}{number}")
+            if prefix == "u":
+                self.of_data.add(f"{prefix}{number}")
         return self._names[symbol]
 
 

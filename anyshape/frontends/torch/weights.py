@@ -11,7 +11,7 @@ from typing import TypeAlias
 import torch
 from torch import nn
 
-from anyshape.dialects.dhlo.constant import content_name
+from anyshape.dialects.arrays import content_name
 from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
 from anyshape.support.errors import DtypeError
 

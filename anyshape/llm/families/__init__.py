@@ -11,11 +11,12 @@ from anyshape.llm.families.phi import PHI3
 from anyshape.llm.families.qwen import QWEN2, QWEN3
 from anyshape.support.errors import FileFormatError
 
-FAMILIES: Mapping[str, Family] = {each.architecture: each for each in (LLAMA, QWEN2, QWEN3, GEMMA3, PHI3)}
+_FAMILIES = (LLAMA, QWEN2, QWEN3, GEMMA3, PHI3)
+FAMILIES: Mapping[str, Family] = {name: each for each in _FAMILIES for name in (each.architecture, *each.aliases)}
 """Every family by its name in GGUF files."""
 
 
-MODEL_TYPES: Mapping[str, Family] = {name: each for each in FAMILIES.values() for name in each.model_types}
+MODEL_TYPES: Mapping[str, Family] = {name: each for each in _FAMILIES for name in each.model_types}
 """Every family by its names in `config.json`."""
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyshape.dialects.dhlo import Array
-from anyshape.llm.decoder import DecoderConfig, LayerKind, Rotary
+from anyshape.dialects.arrays import Array
+from anyshape.llm.config import DecoderConfig, LayerKind, Rotary
 from anyshape.llm.metadata import Metadata
 from anyshape.llm.weights import Projection, WeightForms
 
@@ -52,6 +52,7 @@ class Family:
         declare: declares the model's weights.
         model_types: its names in `config.json` beside safetensors.
         neighbours: whether GGUF files of the family keep rotated pairs as neighbours.
+        aliases: other names in GGUF files.
     """
 
     architecture: str
@@ -59,6 +60,7 @@ class Family:
     declare: Callable[[DecoderConfig, Description], None]
     model_types: tuple[str, ...]
     neighbours: bool = False
+    aliases: tuple[str, ...] = ()
 
 
 def decoder_config(of: Description) -> DecoderConfig:
@@ -97,11 +99,9 @@ def rotary_of(of: Description, head: int) -> Rotary:
     )
 
 
-def declare_decoder(config: DecoderConfig, of: Description, *, fused: bool = False) -> None:
-    """The tensors of the common decoder; with `fused`, q, k and v are one tensor of the file, and so are gate and up.
-
-    Products have the biases that the file has.
-    """
+def declare_decoder(config: DecoderConfig, of: Description) -> None:
+    """The tensors of the common decoder. Where the file has `attn_qkv`, q, k and v are one tensor; where it has no `ffn_gate`, that is
+    part of `ffn_up`. Products have the biases that the file has."""
     weights, width = of.weights, config.width
     weights.add_matrix("token_embd", config.vocabulary, width)
     weights.add_vector("output_norm.weight", width)
@@ -115,33 +115,35 @@ def declare_decoder(config: DecoderConfig, of: Description, *, fused: bool = Fal
         if config.head_norms:
             for name in ("attn_q_norm", "attn_k_norm"):
                 weights.add_vector(f"{layer}.{name}.weight", config.head)
-        if fused:
-            _declare_fused(config, of, layer)
-        else:
-            _declare_split(config, of, layer)
+        _declare_attention(config, of, layer)
+        _declare_feed_forward(config, of, layer)
         weights.add_matrix(f"{layer}.attn_output", width, config.heads * config.head)
         weights.add_matrix(f"{layer}.ffn_down", width, config.hidden)
 
 
-def _declare_split(config: DecoderConfig, of: Description, layer: str) -> None:
+def _declare_attention(config: DecoderConfig, of: Description, layer: str) -> None:
     weights = of.weights
+    if not of.neighbours and weights.has(f"{layer}.attn_qkv.weight"):
+        widths = (config.heads * config.head, config.kv_heads * config.head, config.kv_heads * config.head)
+        weights.add_matrix(f"{layer}.attn_qkv", sum(widths), config.width)
+        weights.add_attention([Projection(f"{layer}.attn_qkv", widths)])
+        return
     rows = {"attn_q": config.heads, "attn_k": config.kv_heads, "attn_v": config.kv_heads}
     parts = [
         (f"{layer}.{name}", heads * config.head, _order(config, of, heads) if name != "attn_v" else None)
         for name, heads in rows.items()
     ]
     weights.add_attention(weights.join(parts, config.width))
-    gate_up = [(f"{layer}.{name}", config.hidden, None) for name in ("ffn_gate", "ffn_up")]
-    weights.add_feed_forward(weights.join(gate_up, config.width))
 
 
-def _declare_fused(config: DecoderConfig, of: Description, layer: str) -> None:
+def _declare_feed_forward(config: DecoderConfig, of: Description, layer: str) -> None:
     weights = of.weights
-    widths = (config.heads * config.head, config.kv_heads * config.head, config.kv_heads * config.head)
-    weights.add_matrix(f"{layer}.attn_qkv", sum(widths), config.width)
-    weights.add_attention([Projection(f"{layer}.attn_qkv", widths)])
-    weights.add_matrix(f"{layer}.ffn_up", 2 * config.hidden, config.width)
-    weights.add_feed_forward([Projection(f"{layer}.ffn_up", (config.hidden, config.hidden))])
+    if weights.has(f"{layer}.ffn_gate.weight"):
+        gate_up = [(f"{layer}.{name}", config.hidden, None) for name in ("ffn_gate", "ffn_up")]
+        weights.add_feed_forward(weights.join(gate_up, config.width))
+    else:
+        weights.add_matrix(f"{layer}.ffn_up", 2 * config.hidden, config.width)
+        weights.add_feed_forward([Projection(f"{layer}.ffn_up", (config.hidden, config.hidden))])
 
 
 def _order(config: DecoderConfig, of: Description, heads: int) -> Array | None:

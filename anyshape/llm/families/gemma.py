@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from anyshape.llm.decoder import DecoderConfig, LayerKind, Rotary
+from anyshape.llm.config import DecoderConfig, LayerKind, Rotary
 from anyshape.llm.families.base import Description, Family, declare_decoder, decoder_config
 
 _LOCAL_BASE = 10000.0

@@ -2,4 +2,4 @@
 
 from anyshape.llm.families.base import Family, declare_decoder, decoder_config
 
-LLAMA = Family("llama", decoder_config, declare_decoder, ("llama", "mistral"), neighbours=True)
+LLAMA = Family("llama", decoder_config, declare_decoder, ("llama", "mistral"), neighbours=True, aliases=("mistral",))

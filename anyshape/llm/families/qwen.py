@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from anyshape.llm.decoder import DecoderConfig
+from anyshape.llm.config import DecoderConfig
 from anyshape.llm.families.base import Description, Family, declare_decoder, decoder_config
 
 

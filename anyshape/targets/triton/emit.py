@@ -35,7 +35,7 @@ def emit_triton(kernel: KernelOp, *, whole_rows: bool = False) -> TritonKernel:
     body = Body(dict(buffers))
     points = Points(body, whole_rows)
     match outermost:
-        case ContractOp():
+        case ContractOp() if outermost.window is None:
             _before(kernel, outermost, points)
             tiles = emit_product(outermost, points)
             constants = (BLOCK_M, BLOCK_N, BLOCK_K, PRECISION)

@@ -3,7 +3,7 @@
 import ctypes
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from anyshape.codegen.microkernels import shared_objects
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import emit_kernel
 from anyshape.dialects.tile import AttendOp, KernelOp, buffer
-from anyshape.support.machine import host_machine
+from anyshape.support.machine import Machine, host_machine
 from anyshape.symbolic import Size
 
 Guard = Callable[[np.ndarray], Any]
@@ -82,12 +82,19 @@ def program(
     with module:
         emit_kernel(module, kernel, machine, {AttendOp: emit_attend})
     text = optimise(lower_to_llvm(module.module), TARGET)
-    shared = shared_objects(TARGET, machine, tuple(ELEMENTS))
+    shared = shared_objects(TARGET, machine, tuple(ELEMENTS) if machine is MACHINE else ("f32", "f16"))
     return op, LoadedCode([emit_object(text, TARGET), shared]), kernel
 
 
-def run(op: AttendOp, code: LoadedCode, arrays: Sequence[Any], sizes: dict[str, int], cuts: int = 1) -> None:
-    schedule = attend_schedule(op, MACHINE)
+def run(
+    op: AttendOp,
+    code: LoadedCode,
+    arrays: Sequence[Any],
+    sizes: dict[str, int],
+    cuts: int = 1,
+    machine: Machine = MACHINE,
+) -> None:
+    schedule = attend_schedule(op, machine)
     extent, scratch_bytes = schedule.extent.evaluate(sizes), schedule.scratch_bytes.evaluate(sizes)
     assert schedule.grain.evaluate(sizes) >= 1
     kernel = ctypes.CFUNCTYPE(
@@ -143,8 +150,9 @@ def make_mask(rng: np.random.Generator, kind: str, shape: Shape, broadcast: str,
 
 
 def check(
-    guarded: Guard, shape: Shape, element: str, mask_kind: str, causal: bool, layout: str, broadcast: str, cuts: int
-) -> None:
+    guarded: Guard, shape: Shape, element: str, mask_kind: str, causal: bool, layout: str, broadcast: str, cuts: int,
+    machine: Machine = MACHINE,
+) -> None:  # fmt: skip
     dtype = ELEMENTS[element][1]
     rng = np.random.default_rng(11)
     q = rng.standard_normal((shape.b, shape.h, shape.s, shape.d)).astype(dtype)
@@ -158,8 +166,8 @@ def check(
         arrays.append(guarded(mask))
         steps = [0 if size == 1 else step // mask.itemsize for size, step in zip(mask.shape, mask.strides, strict=True)]
         sizes |= dict(zip(SYMBOLS[7:], steps, strict=True))
-    op, code, _ = program(element, mask_kind, causal, layout)
-    run(op, code, arrays, sizes, cuts)
+    op, code, _ = program(element, mask_kind, causal, layout, machine)
+    run(op, code, arrays, sizes, cuts, machine)
     got = read_back(arrays[3].array, layout)
     # Narrow elements are computed in f32, and rounded once.
     rtol = float(ml_dtypes.finfo(dtype).eps) if np.dtype(dtype).itemsize == 2 else 0
@@ -200,6 +208,16 @@ def test_narrow_elements(guarded: Guard, element: str, shape: Shape) -> None:
         ("bool", False, "heads inside", 1),
     ):
         check(guarded, shape, element, mask_kind, causal, layout, "bst", cuts)
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+def test_narrower_vectors(guarded: Guard, bits: int) -> None:
+    """Tiles of a machine with fewer and shorter registers, for which this one's code is as good as any."""
+    machine = replace(MACHINE, vector_bits=bits, registers=16)
+    for element in ("f32", "f16"):
+        for shape in SHAPES:
+            if shape.s <= 20:
+                check(guarded, shape, element, "none", False, "heads inside", "", 2, machine)
 
 
 @pytest.mark.parametrize("element", ["bf16", "f16"])

@@ -11,8 +11,9 @@ import numpy as np
 from anyshape.codegen.contract.driver import SLOTS, Slot, block_name
 from anyshape.codegen.llvm import LoadedCode, Target, host_target
 from anyshape.codegen.microkernels import shared_objects
-from anyshape.codegen.tiles.pack import pack_rhs_name
-from anyshape.codegen.tiles.shape import PANEL, TileShape, packed_depth, tile_shape
+from anyshape.codegen.symbols import pack_rhs_name
+from anyshape.codegen.tiles.shape import TileShape, tile_shape
+from anyshape.dialects.packed_panels import PANEL, packed_depth
 from anyshape.support.machine import Machine, host_machine
 
 MIB = 1 << 20

@@ -15,7 +15,8 @@ from anyshape.codegen.llvm import Target, emit_assembly, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import emit_kernel
 from anyshape.codegen.tiles.microkernel import emit_tile, tile_name
-from anyshape.codegen.tiles.shape import MAX_ROWS, PANEL, SUM_ELEMENTS, tile_shape
+from anyshape.codegen.tiles.shape import MAX_ROWS, SUM_ELEMENTS, tile_shape
+from anyshape.dialects.packed_panels import PANEL
 from anyshape.dialects.tile import ContractOp, KernelOp, LoadOp, YieldOp, buffer
 from anyshape.kernels.cost import RegisterTile, panel_step_time
 from anyshape.support.machine import Machine, Rates
@@ -38,10 +39,13 @@ TARGETS = {
         Target("aarch64-unknown-linux-gnu", "neoverse-n1"),
     ),
 }
-MACHINES = [machine for machine, _ in TARGETS.values()] + [machine(128, 16), machine(128, 8)]
+MACHINES = {name: machine for name, (machine, _) in TARGETS.items()} | {
+    f"128-bit-{registers}-registers": machine(128, registers) for registers in (16, 8)
+}
+each_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
+@each_machine
 @pytest.mark.parametrize("element", SUM_ELEMENTS)
 def test_tiles_fit_the_register_file(machine: Machine, element: str) -> None:
     shape = tile_shape(element, machine)
@@ -56,7 +60,7 @@ RATES = Rates(fma=117, l1=234, l2=110, l3=80, memory=32, simple=0.14, transcende
 
 
 @pytest.mark.parametrize("measured", [None, RATES], ids=["usual", "measured"])
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
+@each_machine
 @pytest.mark.parametrize("element", SUM_ELEMENTS)
 def test_the_chosen_tile_is_the_fastest_of_those_that_fit(
     machine: Machine, element: str, measured: Rates | None

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anyshape.codegen.tiles.shape import packed_depth
+from anyshape.dialects.packed_panels import packed_depth
 from tests.codegen.contract.blocks import (
     DTYPES,
     MACHINES,

@@ -13,9 +13,10 @@ import pytest
 from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import Operation, SSAValue
 
-from anyshape.codegen.host import DESCRIPTOR, emit_program
+from anyshape.codegen.host import emit_program
 from anyshape.codegen.llvm import LoadedCode, emit_object, host_target, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
+from anyshape.codegen.symbols import DESCRIPTOR
 from anyshape.dialects.host import (
     AllocateOp,
     BindOp,

@@ -7,10 +7,11 @@ import pytest
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, i64
 
-from anyshape.codegen.host import DESCRIPTOR, emit_program
+from anyshape.codegen.host import emit_program
 from anyshape.codegen.llvm import LoadedCode, emit_object, host_target, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import emit_kernel
+from anyshape.codegen.symbols import DESCRIPTOR
 from anyshape.dialects.dtypes import BOOL, U8
 from anyshape.dialects.host import (
     AllocateOp,

@@ -16,6 +16,7 @@ from anyshape.dialects.host import (
     GuardOp,
     LaunchOp,
     OutputOp,
+    ReadOp,
     ReturnOp,
     ViewOp,
 )
@@ -72,6 +73,13 @@ def launch(sample: Any, *buffers: str, sizes: Any = (N,), extent: Any = N, outpu
     return LaunchOp("double", values, sizes, extent=extent, grain=1, scratch=0, outputs=outputs)
 
 
+def one_number(sample: Any, *, written: bool = True) -> Any:
+    """A buffer of one i64: a constant, or memory that no launch writes."""
+    op = ConstantOp(0, buffer(i64, [])) if written else AllocateOp(buffer(i64, []))
+    sample.program.body.block.insert_op_before(op, sample.ops["view"])
+    return op.result
+
+
 def with_names(sample: Any) -> None:
     sample.program.names = ArrayAttr([StringAttr("x")])
 
@@ -107,6 +115,13 @@ FAULTS: list[tuple[str, Break, str]] = [
     ("outputs", before("view", lambda s: launch(s, "dense", "allocate", outputs=3)), "few or many outputs"),
     ("launch unbound", before("view", lambda s: launch(s, "dense", "allocate", extent=K)), "'k' uses unbound"),
     ("read unwritten", before("double", lambda s: launch(s, "allocate", "allocate")), "read before it is written"),
+    ("size of another type", before("view", lambda s: ReadOp("k", s.ops["constant"].result)), "buffer of one i64"),
+    ("size bound twice", before("view", lambda s: ReadOp("n", one_number(s))), "bound twice"),
+    (
+        "size unwritten",
+        before("view", lambda s: ReadOp("k", one_number(s, written=False))),
+        "read before it is written",
+    ),
     ("writes input", before("view", lambda s: launch(s, "allocate", "dense")), "not the program's"),
     ("writes constant", before("view", lambda s: launch(s, "allocate", "constant")), "not the program's"),
     ("writes what it reads", before("shift", lambda s: launch(s, "view", "allocate")), "also uses"),

@@ -14,8 +14,8 @@ import torch
 from torch.autograd.graph import increment_version
 
 from anyshape.frontends.torch.dynamo.graph import GraphProgram
-from anyshape.frontends.torch.dynamo.strides import Copied, Permuted, Strided
-from anyshape.frontends.torch.program import FromConstant, FromInput, FromResult, FromSize
+from anyshape.frontends.torch.dynamo.strides import Permuted, Strided
+from anyshape.frontends.torch.program import FromComplexResult, FromConstant, FromInput, FromResult, FromSize
 from anyshape.support.errors import ArgumentError, IndexOutOfRange
 from anyshape.symbolic import bind_symbols
 
@@ -77,8 +77,8 @@ class GraphCall:
                     yield value
                 case FromSize(size), _:
                     yield size.evaluate(sizes)
-                case FromInput(index), Copied():
-                    yield tensors[index].clone()
+                case FromInput(index), Strided():
+                    yield layout.placed(tensors[index], sizes)
                 case FromInput(index), _:
                     yield tensors[index]
                 case FromResult(index), Permuted():
@@ -87,6 +87,8 @@ class GraphCall:
                     yield layout.placed(results[index], sizes)
                 case FromResult(index), _:
                     yield results[index]
+                case FromComplexResult(index), _:
+                    yield torch.view_as_complex(results[index])
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +75,7 @@ def compile_functional(
 
     table = {op: how for op, how in decompositions().items() if op is not _SELECT_SCATTER}
     composites, decomposed = _split_decomp_table_to_cia_and_python_decomp(table)
-    with _override_composite_implicit_decomp(composites):
+    with _override_composite_implicit_decomp(composites), _compiling():
         return aot_module_simplified(
             graph_module,
             inputs,
@@ -83,6 +84,22 @@ def compile_functional(
             decompositions={**decomposed, _ROLL: _roll_like_eager(decomposed[_ROLL])},  # pyright: ignore[reportArgumentType]
             keep_inference_input_mutations=True,
         )
+
+
+@contextmanager
+def _compiling() -> Generator[None]:
+    """What PyTorch does itself from 2.13 on: before, a thread that calls a compiled function while another one compiles is refused.
+
+    That this process traces is one variable for all threads, and a call is taken for part of what is traced unless this one is set.
+    TorchDynamo compiles in one thread at a time.
+    """
+    compiler: Any = torch.compiler
+    before = compiler._is_compiling_flag
+    compiler._is_compiling_flag = True
+    try:
+        yield
+    finally:
+        compiler._is_compiling_flag = before
 
 
 _ROLL = torch.ops.aten.roll.default

@@ -18,22 +18,22 @@ from torch.utils import _pytree as pytree
 from xdsl.dialects.builtin import BoolAttr, ModuleOp
 from xdsl.ir import Block, BlockArgument, SSAValue
 
+from anyshape.dialects.arrays import ArrayType
 from anyshape.dialects.dhlo import ConstantStore, Transpose
-from anyshape.dialects.dhlo.constant import ArrayType
 from anyshape.dialects.dtypes import U8, DType
 from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import dtype_of, sizes_of, tensor
 from anyshape.frontends.torch.builder import GraphBuilder
 from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
 from anyshape.frontends.torch.dynamo.inputs import is_weight, is_write, unusable_among
-from anyshape.frontends.torch.dynamo.strides import Copied, Layout, Permuted, layout_of
-from anyshape.frontends.torch.dynamo.views import views_of_inputs
+from anyshape.frontends.torch.dynamo.strides import Layout, Permuted, Strided, layout_of
+from anyshape.frontends.torch.dynamo.views import shared_views
 from anyshape.frontends.torch.dynamo.writes import needed_by, updates_between
 from anyshape.frontends.torch.guards import assume_all, cancelled_equalities, constant_sizes, guard_relations
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
 from anyshape.frontends.torch.origins import origins_of_axes
-from anyshape.frontends.torch.program import FromConstant, FromInput, OutputSource
+from anyshape.frontends.torch.program import FromConstant, FromInput, FromResult, OutputSource
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.support.errors import DtypeError, UnsupportedOp, UnsupportedOps
@@ -99,7 +99,7 @@ class GraphLowering(NodeLowering):
         self._graph_module = graph_module
         self._nodes = list(graph_module.graph.nodes)
         self._stand_ins = stand_ins
-        self._views = views_of_inputs(graph_module.graph) if stand_ins else set[fx.Node]()
+        self._views = shared_views(graph_module.graph) if stand_ins else set[fx.Node]()
         self.causes: list[fx.Node] = []
         self.crashes: dict[fx.Node, Exception] = {}
         environment = shape_environment(node.meta.get("val") for node in self._nodes)
@@ -333,9 +333,14 @@ class GraphLowering(NodeLowering):
         results: list[SSAValue] = []
         outputs: list[tuple[OutputSource, Layout]] = []
         returned = output.args[0]
+        owners: dict[OutputSource, fx.Node] = {}
+        made: dict[fx.Node, tuple[OutputSource, Layout]] = {}
         for node in returned if isinstance(returned, list | tuple) else (returned,):
             if not isinstance(node, fx.Node):
                 outputs.append((FromConstant(node), None))
+                continue
+            if node in made:
+                outputs.append(made[node])
                 continue
             value = self.values[node]
             if isinstance(value, list | tuple):
@@ -347,9 +352,12 @@ class GraphLowering(NodeLowering):
                     builder.begin(node)
                     value = builder.emit(Transpose, value, permutation=layout.order)
             source = output_source(value, results, self._block)
-            if isinstance(source, FromInput) and node.op != "placeholder":
-                layout = Copied()
-            outputs.append((source, layout))
+            is_copy = isinstance(source, FromInput) and node.op != "placeholder"
+            if is_copy or (isinstance(source, FromResult) and owners.setdefault(source, node) is not node):
+                fake = node.meta["val"]  # the elements of an input, or of another result, in memory of their own
+                layout = Strided(self._names.sizes(fake.shape), self._names.sizes(fake.stride()))
+            made[node] = (source, layout)
+            outputs.append(made[node])
         return results, tuple(outputs)
 
 

@@ -59,17 +59,21 @@ _ENUMERATIONS: Mapping[str, type[Any]] = {
 
 def record_graph(graph_module: fx.GraphModule) -> Json:
     """The graph as JSON values. ValueError where it has something that they cannot say."""
-    return _Recorder(graph_module).run()
+    return Recorder(graph_module).run()
 
 
 def read_graph(record: Json) -> fx.GraphModule:
     """A graph like the one that was recorded, over fake tensors. ValueError, KeyError or TypeError for a wrong record."""
-    return _Reader(record).run()
+    return Reader(record).run()
 
 
 def lower_again(record: Json) -> None:
     """Lower a recorded graph, and its parts where some of it stays with PyTorch; what fails is raised as it is."""
-    graph_module = read_graph(record)
+    lower_graph(read_graph(record))
+
+
+def lower_graph(graph_module: fx.GraphModule) -> None:
+    """Lower a graph of ATen ops, and its parts where some of it stays with PyTorch; what fails is raised as it is."""
     lowering = GraphLowering(graph_module, stand_ins=True)
     program = lowering.run()
     for error in lowering.crashes.values():
@@ -80,10 +84,14 @@ def lower_again(record: Json) -> None:
                 GraphLowering(cast("fx.GraphModule", part)).run()
 
 
-class _Recorder:
+class Recorder:
+    """Writes a graph whose nodes have their fake values under `META`, and call what `_target_of` has a name for."""
+
+    META = "val"
+
     def __init__(self, graph_module: fx.GraphModule) -> None:
         self._graph_module = graph_module
-        environment = shape_environment(node.meta.get("val") for node in graph_module.graph.nodes)
+        environment = shape_environment(node.meta.get(self.META) for node in graph_module.graph.nodes)
         self._names = SizeNames(environment, {}, {}, {})
         self._hints: dict[str, int] = {}
 
@@ -93,10 +101,13 @@ class _Recorder:
 
     def _node(self, node: fx.Node) -> Json:
         entry: dict[str, Json] = {"name": node.name, "op": node.op}
-        value = node.meta.get("val")
-        if node.op == "call_function":
-            target = str(node.target) if isinstance(node.target, OpOverload) else _name_of(node.target)
-            entry |= {"target": target, "args": self._argument(node.args), "kwargs": self._keywords(node.kwargs)}
+        value = node.meta.get(self.META)
+        if node.op.startswith("call_"):
+            entry |= {
+                "target": self._target_of(node),
+                "args": self._argument(node.args),
+                "kwargs": self._keywords(node.kwargs),
+            }
         elif node.op == "output":
             entry["args"] = self._argument(node.args)
         elif node.op not in ("placeholder", "get_attr"):
@@ -110,6 +121,11 @@ class _Recorder:
         trace = node.meta.get("stack_trace")
         return entry if trace is None else {**entry, "trace": str(trace)}
 
+    def _target_of(self, node: fx.Node) -> str:
+        if node.op != "call_function":
+            raise ValueError(f"a node of kind {node.op}")
+        return str(node.target) if isinstance(node.target, OpOverload) else _name_of(node.target)
+
     def _keywords(self, kwargs: Mapping[str, Any]) -> Json:
         return {name: self._argument(value) for name, value in kwargs.items()}
 
@@ -122,6 +138,10 @@ class _Recorder:
             return [self._argument(each) for each in value]
         if value is None or isinstance(value, bool | int | float | str):
             return value
+        if isinstance(value, slice):
+            return {"slice": [self._argument(each) for each in (value.start, value.stop, value.step)]}
+        if value is ...:
+            return {"ellipsis": True}
         if isinstance(value, torch.device):
             return {"device": str(value)}
         for kind, type_ in _ENUMERATIONS.items():
@@ -156,13 +176,17 @@ class _Recorder:
             self._hints[name.name] = int(environment.backed_var_to_val[symbol])
 
 
-class _Reader:
-    """Builds fake tensors whose sizes are symbols again, with the recorded hints."""
+class Reader:
+    """Builds fake tensors whose sizes are symbols again, with the recorded hints.
+
+    Attributes:
+        mode: the mode of the fake tensors.
+    """
 
     def __init__(self, record: Json) -> None:
         self._nodes: list[Json] = list(record["nodes"])
         self._environment = ShapeEnv()
-        self._mode = FakeTensorMode(shape_env=self._environment)
+        self.mode = FakeTensorMode(shape_env=self._environment)
         self._symbols = {str(name): self._symbol(str(name), int(hint)) for name, hint in record["hints"].items()}
         self._graph = fx.Graph()
         self._root = torch.nn.Module()
@@ -198,11 +222,15 @@ class _Reader:
             return self._graph.get_attr(name)
         if entry["op"] == "output":
             return self._graph.output(self._argument(entry["args"])[0])
-        if entry["op"] != "call_function":
-            raise ValueError(f"unknown kind of node {entry['op']!r}")
         kwargs = {str(key): self._argument(value) for key, value in entry["kwargs"].items()}
-        target = _function_of(str(entry["target"]))
-        return self._graph.create_node("call_function", target, self._argument(entry["args"]), kwargs, name)
+        kind = str(entry["op"])
+        target = self._target_of(kind, str(entry["target"]))
+        return self._graph.create_node(kind, target, self._argument(entry["args"]), kwargs, name)
+
+    def _target_of(self, kind: str, name: str) -> Any:
+        if kind != "call_function":
+            raise ValueError(f"unknown kind of node {kind!r}")
+        return _function_of(name)
 
     def _argument(self, value: Json) -> Any:
         if isinstance(value, list):
@@ -214,6 +242,10 @@ class _Reader:
             return self._made[content]
         if kind == "tuple":
             return tuple(self._argument(each) for each in content)
+        if kind == "slice":
+            return slice(*(self._argument(each) for each in content))
+        if kind == "ellipsis":
+            return ...
         return torch.device(content) if kind == "device" else _enumerated(kind, content)
 
     def _value(self, value: Json) -> Any:
@@ -225,7 +257,7 @@ class _Reader:
         if "size" in entry:
             return self._size(entry["size"])
         sizes, strides = ([self._size(text) for text in entry[key]] for key in ("sizes", "strides"))
-        with self._mode:
+        with self.mode:
             return torch.empty_strided(sizes, strides, dtype=_enumerated("dtype", entry["tensor"]))
 
     def _size(self, text: str) -> Any:
@@ -293,4 +325,4 @@ def _enumerated(kind: str, name: str) -> Any:
     return found
 
 
-__all__ = ["lower_again", "read_graph", "record_graph"]
+__all__ = ["Reader", "Recorder", "lower_again", "lower_graph", "read_graph", "record_graph"]

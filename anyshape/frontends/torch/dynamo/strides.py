@@ -48,12 +48,7 @@ def _numbers(sizes: Sequence[Size], values: Mapping[str, int]) -> list[int]:
     return [size.evaluate(values) for size in sizes]
 
 
-@dataclass(frozen=True)
-class Copied:
-    """An input's elements in memory of their own."""
-
-
-Layout: TypeAlias = Permuted | Strided | Copied | None
+Layout: TypeAlias = Permuted | Strided | None
 """How the elements of an output lie in memory; None is row-major."""
 
 
@@ -80,4 +75,4 @@ def _is_row_major(sizes: Sequence[Size], strides: Sequence[Size], facts: Facts) 
     return True
 
 
-__all__ = ["Copied", "Layout", "Permuted", "Strided", "layout_of"]
+__all__ = ["Layout", "Permuted", "Strided", "layout_of"]

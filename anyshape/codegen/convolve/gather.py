@@ -1,0 +1,131 @@
+"""A depth block of a panel of windows, from the image: target[k·64 + j] for the k of the block and the columns j of the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum, auto
+
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.convolve.runs import Runs, symbols_of
+from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.sizes import emit_size
+from anyshape.dialects.packed_panels import PANEL
+
+_MAX_PARTS = 8
+"""Up to that many vectors are loaded for one: more take longer than its elements one by one."""
+
+
+class Context(IntEnum):
+    """What the functions of a kernel know beside their arguments: 8-byte slots."""
+
+    BUFFERS = 0
+    SIZES = auto()
+    ERROR = auto()
+    TABLES = auto()
+    IMAGE = auto()
+    """The first element of the channels of the group."""
+    COLUMNS = auto()
+    """Of the panel."""
+
+
+def gather_arguments(b: Builder) -> list[Type]:
+    """(context, first k, steps, target)."""
+    return [b.ptr, b.i64, b.i64, b.ptr]
+
+
+def emit_gather(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: Runs, element: str) -> None:
+    """Define the function for elements of that type; columns beyond the panel's are 0."""
+    b = Builder()
+    with module.function(name, gather_arguments(b), internal=True) as f:
+        context, first, steps, target = f.args
+        tables, image = (
+            b.load(b.offset(context, b.i64, slot.value), b.ptr) for slot in (Context.TABLES, Context.IMAGE)
+        )
+        sizes = b.load(b.offset(context, b.i64, Context.SIZES.value), b.ptr)
+        channel = emit_size(b, runs.image.strides.data[1], symbols_of(b, sizes, symbols))
+        columns = b.load(b.offset(context, b.i64, Context.COLUMNS.value), b.i64)
+        body = _Gather(b, runs, b.type(element), tables, image, columns)
+        c = b.div(first, runs.points)
+        point = b.sub(first, b.mul(c, runs.points))
+        with b.for_(0, steps, 1, [point, b.mul(c, channel)]) as k:
+            at, start = k.args
+            body.emit_row(at, start, b.offset(target, body.element, b.mul(k.index, PANEL)))
+            following = b.add(at, 1)
+            ends = b.cmp("eq", following, runs.points)
+            k.yield_(b.select(ends, 0, following), b.select(ends, b.add(start, channel), start))
+
+
+class _Gather:
+    """The function under construction; what every row reads is loaded ahead."""
+
+    def __init__(self, b: Builder, runs: Runs, element: Type, tables: Value, image: Value, columns: Value) -> None:
+        self.b, self.runs, self.element, self.image, self.columns = b, runs, element, image, columns
+        self.offsets, self.masks, self.points = (runs.table(b, tables, name) for name in ("offsets", "masks", "points"))
+        starts = runs.table(b, tables, "starts")
+        self.starts = [b.load(starts, b.i64, vector) for vector in range(runs.vectors + 1)]
+        self.first = [b.load(self.offsets, b.i64, b.minimum(start, PANEL - 1)) for start in self.starts[:-1]]
+        self.parts = _parts(runs)
+        self.bits = [b.constant_vector(b.i32, _bits_of_part(runs, part, self.parts)) for part in range(self.parts)]
+
+    def emit_row(self, point: Value, start: Value, target: Value) -> None:
+        """All columns of one k: a window point, and the channel that starts at element `start`."""
+        b, runs = self.b, self.runs
+        element = b.add(start, b.load(self.points, b.i64, point))
+        masks = self.masks if runs.is_inside else b.offset(self.masks, b.i32, b.mul(point, PANEL))
+        for vector in range(runs.vectors):
+            at = b.offset(target, self.element, vector * runs.lanes)
+            branch = b.if_(b.cmp("slt", b.const(b.i64, vector * runs.lanes), self.columns), has_else=True)
+            with branch.then():
+                b.store(self._emit_vector(vector, element, masks), at)
+            with branch.otherwise():
+                b.store(b.splat(0, self.element, runs.lanes), at)
+
+    def _emit_vector(self, vector: int, element: Value, masks: Value) -> Value:
+        b = self.b
+        first, end = self.starts[vector], self.starts[vector + 1]
+        zero = b.splat(0, self.element, self.runs.lanes)
+        parts = self._load_run(b.add(element, self.first[vector]), b.load(masks, b.i32, first), [zero] * self.parts)
+        with b.for_(b.add(first, 1), end, 1, parts) as run:
+            offset = b.load(self.offsets, b.i64, run.index)
+            run.yield_(*self._load_run(b.add(element, offset), b.load(masks, b.i32, run.index), run.args))
+        return _picked(b, run.results, self.parts, self.runs.lanes)
+
+    def _load_run(self, element: Value, mask: Value, others: Sequence[Value]) -> list[Value]:
+        """The vectors whose elements the lanes of one run are among; `others` where the mask is off."""
+        b, lanes, stride = self.b, self.runs.lanes, self.runs.stride
+        address = b.offset(self.image, self.element, element)
+        masks = [b.cmp("ne", b.and_(b.broadcast(mask, lanes), bits), 0) for bits in self.bits]
+        if self.parts != stride:
+            places = b.mul(b.lane_numbers(lanes), stride)
+            return [b.gather(address, self.element, places, mask=masks[0], passthru=others[0])]
+        return [
+            b.load(b.offset(address, self.element, part * lanes), self.element, width=lanes, mask=own, passthru=other)
+            for part, (own, other) in enumerate(zip(masks, others, strict=True))
+        ]
+
+
+def _parts(runs: Runs) -> int:
+    """Vectors that a run is loaded as: `stride` whole ones, of which every stride-th element is taken, or one of single elements."""
+    return runs.stride if runs.stride <= _MAX_PARTS and runs.lanes % runs.stride == 0 else 1
+
+
+def _bits_of_part(runs: Runs, part: int, parts: int) -> list[int]:
+    """For each element of a part the bit of the lane that takes it, or none."""
+    first = part * runs.lanes // parts
+    return [0 if element % parts else 1 << (first + element // parts) for element in range(runs.lanes)]
+
+
+def _picked(b: Builder, vectors: Sequence[Value], step: int, lanes: int) -> Value:
+    """Every step-th element of vectors of so many lanes one after another."""
+    if step == 1:
+        return vectors[0]
+    rows: list[Value] = []
+    for pair in range(0, step, 2):
+        rows.append(b.shuffle(vectors[pair], vectors[pair + 1], list(range(0, 2 * lanes, step))))
+    while len(rows) > 1:
+        count = 2 * (b.width(rows[0]) or 1)
+        rows = [b.shuffle(rows[pair], rows[pair + 1], list(range(count))) for pair in range(0, len(rows), 2)]
+    return rows[0]
+
+
+__all__ = ["Context", "emit_gather", "gather_arguments"]

@@ -1,0 +1,254 @@
+"""Special functions of floats: one class an op. All are computed in f64 and rounded once (`dialects/special_scalars.py`)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from anyshape.dialects import special_scalars
+from anyshape.dialects.dhlo.base import Arg, Array, Oracle, Sample
+from anyshape.dialects.dhlo.elementwise import FloatUnary, unary_samples
+from anyshape.dialects.dtypes import BF16, F16, F32, F64
+from anyshape.dialects.scalars import Scalars
+
+ScalarFunction = Callable[[Scalars, SSAValue], SSAValue]
+
+
+def _each(function: Callable[[float], float], x: Array) -> Array:
+    return np.vectorize(function, otypes=[np.float64])(x)
+
+
+class SpecialFunction(FloatUnary, ABC):
+    """result = f(x) by `FORMULA`, in f64 whatever the operand is."""
+
+    COST = 60
+    FORMULA: ClassVar[Any]
+    """The function of `special_scalars`, as a static method."""
+
+    def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
+        dtype = self.operand_dtype()
+        wide = scalars.convert(operands[0], dtype, F64)
+        return scalars.convert(self.FORMULA(scalars, wide), F64, dtype)
+
+
+def _erfcx(x: float) -> float:
+    """By the continued fraction of erfc (A&S 7.1.14) where e^(x²) might overflow."""
+    if math.isnan(x) or x < 20:
+        return math.inf if x < -26.7 else math.exp(x * x) * math.erfc(x) if x == x else x
+    fraction = 0.0
+    for k in range(40, 0, -1):
+        fraction = 0.5 * k / (x + fraction)
+    return 1.0 / ((x + fraction) * math.sqrt(math.pi)) if x < math.inf else 0.0
+
+
+def _lgamma(x: float) -> float:
+    return math.inf if math.isinf(x) or (x <= 0 and x == math.floor(x)) else math.lgamma(x)
+
+
+def _digamma(x: float) -> float:
+    """By the recurrence up to 30, then ln x − 1/2x − Σ B₂ₖ/(2k·x²ᵏ)."""
+    if x == 0:
+        return math.copysign(math.inf, -x)
+    if math.isnan(x) or x == math.inf:
+        return x
+    if x < 0:
+        fraction = x - math.floor(x) if math.isfinite(x) else 0.0
+        return math.nan if fraction == 0 else _digamma(1.0 - x) - math.pi / math.tan(math.pi * fraction)
+    total = 0.0
+    while x < 30:
+        total -= 1.0 / x
+        x += 1.0
+    square = 1.0 / (x * x)
+    return total + math.log(x) - 0.5 / x - square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square / 240)))
+
+
+def _trigamma(x: float) -> float:
+    """By the recurrence up to 30, then 1/x + 1/2x² + Σ B₂ₖ/x²ᵏ⁺¹."""
+    if x < 0.5:
+        fraction = x - math.floor(x) if math.isfinite(x) else 0.0
+        if fraction == 0:
+            return math.nan if math.isinf(x) else math.inf
+        return (math.pi / math.sin(math.pi * fraction)) ** 2 - _trigamma(1.0 - x)
+    total = 0.0
+    while x < 30:
+        total += 1.0 / (x * x)
+        x += 1.0
+    inverse = 1.0 / x
+    square = inverse * inverse
+    return (
+        total + inverse + square / 2 + square * inverse * (1 / 6 - square * (1 / 30 - square * (1 / 42 - square / 30)))
+    )
+
+
+def _erfinv(x: float) -> float:
+    """The quantile of the normal distribution, and a step of Newton's."""
+    if not abs(x) <= 1:
+        return math.nan
+    if abs(x) == 1:
+        return math.copysign(math.inf, x)
+    if x == 0:
+        return x
+    y = -NormalDist().inv_cdf((1.0 - abs(x)) / 2) / math.sqrt(2)
+    missed = math.erf(y) - abs(x) if abs(x) < 0.5 else (1.0 - abs(x)) - math.erfc(y)
+    return math.copysign(y - missed * math.sqrt(math.pi) / 2 * math.exp(y * y), x)
+
+
+def _ndtri(p: float) -> float:
+    if not 0 <= p <= 1:
+        return math.nan
+    if p in (0, 1):
+        return math.inf if p else -math.inf
+    return NormalDist().inv_cdf(p) if abs(p - 0.5) > 0.1 else math.sqrt(2) * _erfinv(2 * p - 1)
+
+
+def _scaled_bessel(order: int, x: float) -> float:
+    """e^(−|x|)·I(x): the series Σ (x/2)^(2k+n)/(k!·(k+n)!), or its expansion in 1/x (A&S 9.6.10, 9.7.1)."""
+    magnitude = abs(x)
+    if math.isnan(x) or math.isinf(x):
+        return x if math.isnan(x) else 0.0
+    if magnitude > 40:
+        term = total = 1.0
+        for k in range(1, 20):
+            term *= -(4 * order * order - (2 * k - 1) ** 2) / (8 * k * magnitude)
+            total += term
+        return math.copysign(total / math.sqrt(2 * math.pi * magnitude), x if order else 1.0)
+    term = total = (x / 2) ** order
+    for k in range(1, 120):
+        term *= (x / 2) ** 2 / (k * (k + order))
+        total += term
+    return total * math.exp(-magnitude)
+
+
+def _bessel(order: int, x: float) -> float:
+    if math.isinf(x):
+        return math.copysign(math.inf, x if order else 1.0)
+    half = math.exp(min(abs(x) / 2, 700.0)) if x == x else x
+    return _scaled_bessel(order, x) * half * half
+
+
+class Erfc(SpecialFunction, op="erfc", aten=["aten.erfc.default"]):
+    """result = 1 − erf x, with its relative accuracy for large x too."""
+
+    FORMULA = staticmethod(special_scalars.erfc)
+    SAMPLES = unary_samples("aten.erfc.default")
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(math.erfc, x)
+
+
+class Erfcx(SpecialFunction, op="erfcx", aten=["aten.special_erfcx.default"]):
+    """result = e^(x²)·erfc x."""
+
+    FORMULA = staticmethod(special_scalars.erfcx)
+    SAMPLES = unary_samples("aten.special_erfcx.default")
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(_erfcx, x)
+
+
+class ErfInv(SpecialFunction, op="erf_inv", aten=["aten.erfinv.default"]):
+    """result = the y with erf y = x; ±inf at ±1, NaN outside [−1, 1]."""
+
+    FORMULA = staticmethod(special_scalars.erfinv)
+    SAMPLES = (*unary_samples("aten.erfinv.default"), *unary_samples("aten.erfinv.default", values="unit"))
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(_erfinv, x)
+
+
+class Ndtri(SpecialFunction, op="ndtri", aten=["aten.special_ndtri.default"]):
+    """result = the y to whose left a standard normal variable is with probability x; ∓inf at 0 and 1, NaN outside [0, 1]."""
+
+    FORMULA = staticmethod(special_scalars.ndtri)
+    SAMPLES = (
+        *unary_samples("aten.special_ndtri.default"),
+        *unary_samples("aten.special_ndtri.default", values="unit"),
+    )
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(_ndtri, x)
+
+
+class Lgamma(SpecialFunction, op="lgamma", aten=["aten.lgamma.default"]):
+    """result = ln |Γ(x)|; +inf at 0, −1, −2, …"""
+
+    FORMULA = staticmethod(special_scalars.lgamma)
+    SAMPLES = (*unary_samples("aten.lgamma.default"), *unary_samples("aten.lgamma.default", values="positive"))
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(_lgamma, x)
+
+
+class Digamma(SpecialFunction, op="digamma", aten=["aten.digamma.default"]):
+    """result = the derivative of ln Γ(x); ∓inf at ±0, NaN at −1, −2, …"""
+
+    FORMULA = staticmethod(special_scalars.digamma)
+    SAMPLES = (*unary_samples("aten.digamma.default"), *unary_samples("aten.digamma.default", values="positive"))
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(_digamma, x)
+
+
+class Trigamma(SpecialFunction, op="trigamma"):
+    """result = the second derivative of ln Γ(x); +inf at 0, −1, −2, …"""
+
+    FORMULA = staticmethod(special_scalars.trigamma)
+    SAMPLES = (  # PyTorch's is less accurate than f64, and finite at the poles
+        Sample((("m", "n"),), dtypes=(F16, BF16, F32), values={0: "positive"}, oracle=Oracle("aten.polygamma.default", (1, Arg(0)))),
+        Sample((("m", "n"),), dtypes=(F32, F64)),
+    )  # fmt: skip
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(_trigamma, x)
+
+
+class BesselI0(SpecialFunction, op="bessel_i0", aten=["aten.i0.default"]):
+    """result = I₀(x), the modified Bessel function of order 0."""
+
+    FORMULA = staticmethod(special_scalars.i0)
+    SAMPLES = unary_samples("aten.i0.default", values="finite")  # NaN of ±inf in PyTorch
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(lambda value: _bessel(0, value), x)
+
+
+class BesselI0e(SpecialFunction, op="bessel_i0e", aten=["aten.special_i0e.default"]):
+    """result = e^(−|x|)·I₀(x)."""
+
+    FORMULA = staticmethod(special_scalars.i0e)
+    SAMPLES = unary_samples("aten.special_i0e.default")
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(lambda value: _scaled_bessel(0, value), x)
+
+
+class BesselI1(SpecialFunction, op="bessel_i1", aten=["aten.special_i1.default"]):
+    """result = I₁(x), the modified Bessel function of order 1."""
+
+    FORMULA = staticmethod(special_scalars.i1)
+    SAMPLES = unary_samples("aten.special_i1.default", values="finite")  # NaN of ±inf in PyTorch
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(lambda value: _bessel(1, value), x)
+
+
+class BesselI1e(SpecialFunction, op="bessel_i1e", aten=["aten.special_i1e.default"]):
+    """result = e^(−|x|)·I₁(x)."""
+
+    FORMULA = staticmethod(special_scalars.i1e)
+    SAMPLES = unary_samples("aten.special_i1e.default")
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(lambda value: _scaled_bessel(1, value), x)
+
+
+__all__ = [
+    "BesselI0", "BesselI0e", "BesselI1", "BesselI1e", "Digamma", "ErfInv", "Erfc", "Erfcx", "Lgamma", "Ndtri",
+    "SpecialFunction", "Trigamma",
+]  # fmt: skip
