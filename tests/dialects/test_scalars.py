@@ -132,7 +132,8 @@ def test_every_function_is_known_and_prints(name: str) -> None:
     block = Block(arg_types=[F32.scalar])
     scalars = Scalars(Builder(InsertPoint.at_end(block)))
     value = scalars.rem(scalars.function(name, block.args[0]), block.args[0])
-    env: dict[SSAValue, np.ndarray[Any, Any]] = {block.args[0]: np.array([0.5], np.float32)}
+    inside = 1.5 if name == "acosh" else 0.5
+    env: dict[SSAValue, np.ndarray[Any, Any]] = {block.args[0]: np.array([inside], np.float32)}
     interpret_block(block.ops, env)
     assert np.isfinite(env[value]).all()
 

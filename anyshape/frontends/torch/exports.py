@@ -163,7 +163,9 @@ def _widened(
             except Exception:  # it takes no such sizes: another example may do
                 continue
             wider = Traced(export.program, leaves, structure, export.record.about_strides, export.derived.known)
-            if wider.narrowings() < traced.narrowings() and wider.admits_the_example():
+            if not wider.admits_the_example():  # on the other side of one of the model's conditions
+                continue
+            if wider.narrowings() < traced.narrowings():
                 best, traced, grown = export, wider, larger
                 break
             fruitless += 1

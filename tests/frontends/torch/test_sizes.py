@@ -146,7 +146,7 @@ def test_a_branch_that_does_not_matter_is_no_fact(compare: Callable[..., None]) 
 
 
 def test_an_unrolled_loop_names_itself() -> None:
-    captured = capture_module(nn.GRU(4, 4, batch_first=True), (torch.randn(2, 3, 4),))
+    captured = capture_module(nn.LSTM(4, 4, proj_size=2, batch_first=True), (torch.randn(2, 3, 4),))
     assert [str(size) for size in captured.inputs[0].sizes] == ["d0", "3", "4"]
     assert "unrolls at the example's length" in captured.origins["args[0], axis 1"].asker
 
