@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -98,6 +98,11 @@ class Substitution:
         """The axes of size 0 or 1 of the example that keep it."""
         axes = [axis for group in initial_substitution(leaves).groups for axis in group]
         return [axis for axis in axes if axis not in self.sizes()]
+
+    def keeping(self, axes: Collection[Axis]) -> Substitution:
+        """The same without substitutes for these axes."""
+        groups = (tuple(axis for axis in group if axis not in axes) for group in self.groups)
+        return replace(self, groups=tuple(group for group in groups if group))
 
     def refine(self, message: str) -> Substitution | None:
         """The next one to try after an export that failed with `message`; None when it names no substitute.

@@ -97,6 +97,7 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
             first_error = first_error or error
             substitution = substitution.refine(_with_sizes(str(error)[:_MESSAGE_LENGTH], record))
         else:
+            substitution, found = _squeezed(module, leaves, structure, substitution, found)
             substitution, found = _regained(module, leaves, structure, substitution, found)
             if not Traced(found.program, leaves, structure, derived=found.derived.known).admits_the_example():
                 substitution, found = _with_small_substitutes(module, leaves, structure, substitution, found)
@@ -109,6 +110,20 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
             return Export(_export_dynamic(module, leaves, structure, record), tuple(leaves), record, derived)
     except Exception:
         raise first_error from None
+
+
+def _squeezed(
+    module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec, substitution: Substitution, found: Export
+) -> tuple[Substitution, Export]:
+    """With axes of size 1 as they are where the model squeezes them: with a substitute they would stay, and 1 would be refused."""
+    kept = Traced(found.program, leaves, structure, derived=found.derived.known).kept_ones()
+    if not kept & substitution.sizes().keys():
+        return substitution, found
+    smaller = substitution.keeping(kept)
+    try:
+        return smaller, _export_with(module, leaves, structure, smaller, {}, Record())
+    except Exception:  # the model takes other sizes only
+        return substitution, found
 
 
 def _regained(

@@ -27,6 +27,7 @@ from anyshape.frontends.torch.examples import Axis, split_path
 from anyshape.frontends.torch.guards import is_bound_by_one
 from anyshape.frontends.torch.sizes import shape_environment
 
+_SQUEEZES = ("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims")
 _SMALL = (sympy.Integer(0), sympy.Integer(1))
 
 
@@ -49,6 +50,7 @@ class Traced:
         about_strides: Collection[int] = (),
         derived: Mapping[sympy.Basic, Derived] = MappingProxyType({}),
     ) -> None:
+        self._program = program
         self._derived = derived
         self._about_strides = about_strides
         self._environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
@@ -75,13 +77,9 @@ class Traced:
 
     def admits_the_example(self) -> bool:
         """Whether the caller's own sizes meet the equalities of this export and the conditions that the model's code asked for."""
-        values: dict[Any, Any] = {
-            symbol: sympy.Integer(self._leaves[leaf].shape[axis]) for symbol, (leaf, axis) in self._axes.items()
-        }
-        for symbol, derived in self._derived.items():
-            value = derived.value(part.xreplace(values) for part in derived.parts)
-            if value is not None:
-                values[symbol] = sympy.Integer(value)
+        values = self._example_values()
+        if self.kept_ones():
+            return False
         for guard in self._guards():
             about_one = id(guard) in self._about_strides and is_bound_by_one(guard.expr)
             if _asked_by_model(guard) or (isinstance(guard.expr, sympy.Eq) and not about_one):
@@ -91,6 +89,31 @@ class Traced:
                 except ZeroDivisionError:
                     continue
         return True
+
+    def kept_ones(self) -> frozenset[Axis]:
+        """Input axes of size 1 in the caller's example that the model squeezes, but not the export, whose example has other sizes there."""
+        values, symbols = self._example_values(), set[sympy.Basic]()
+        for node in self._program.graph.nodes:
+            if str(node.target) not in _SQUEEZES:
+                continue
+            x = node.args[0].meta["val"]
+            dims = node.args[1] if len(node.args) > 1 else range(x.dim())
+            for dim in [dims] if isinstance(dims, int) else dims:
+                size = x.shape[dim] if x.dim() else 1
+                if isinstance(size, torch.SymInt) and size.node.expr.xreplace(values) == 1:
+                    symbols |= self._origins(size.node.expr)
+        return frozenset(axis for symbol, axis in self._axes.items() if symbol in symbols)
+
+    def _example_values(self) -> dict[Any, Any]:
+        """The sizes of the caller's example."""
+        values: dict[Any, Any] = {
+            symbol: sympy.Integer(self._leaves[leaf].shape[axis]) for symbol, (leaf, axis) in self._axes.items()
+        }
+        for symbol, derived in self._derived.items():
+            value = derived.value(part.xreplace(values) for part in derived.parts)
+            if value is not None:
+                values[symbol] = sympy.Integer(value)
+        return values
 
     def _given_outright(self) -> set[sympy.Basic]:
         """The symbols that a guard says are a constant, as those of axes that meet weights: another size is hardly worth a try."""
