@@ -81,8 +81,9 @@ class Traced:
         if self.kept_ones():
             return False
         for guard in self._guards():
-            about_one = id(guard) in self._about_strides and is_bound_by_one(guard.expr)
-            if _asked_by_model(guard) or (isinstance(guard.expr, sympy.Eq) and not about_one):
+            is_equality = isinstance(guard.expr, sympy.Eq)
+            about_one = is_equality and id(guard) in self._about_strides and is_bound_by_one(guard.expr)
+            if _asked_by_model(guard) or (is_equality and not about_one):
                 try:
                     if guard.expr.xreplace(values) == sympy.false:
                         return False
