@@ -4,7 +4,7 @@
 
 The kernels are those that `anyshape.compile` makes; each is launched by itself, natively, on one thread, on the same buffers again and
 again, so that its data lie where the model takes them to lie. Beside them stand the register tiles among which the model chooses
-(`bench.tiles`), those that it did not choose too. A figure is the least of several short samples.
+(`bench.tiles`) and the blocks (`bench.blocks`), those that it did not choose too. A figure is the least of several short samples.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from anyshape.runtime import runtime
 from anyshape.support.machine import Machine
 from anyshape.support.options import Options
 from anyshape.symbolic import Size
+from bench.blocks import block_rows
 from bench.tiles import tile_rows
 
 Say = Callable[[str], None]
@@ -110,6 +111,8 @@ def measure_model(say: Say) -> dict[str, Any]:
         rows += _case(case, machine)
     say("model: register tiles")
     rows += tile_rows(machine, _least)
+    say("model: cache blocks")
+    rows += block_rows(machine, _least)
     return {"calibrated": machine.measured is not None, "rows": rows, "errors": errors_of(rows)}
 
 

@@ -35,7 +35,7 @@ def tile_rows(machine: Machine, least: Least) -> Iterator[dict[str, Any]]:
     """A row for each tile of f32 that fits the registers, at both places: nanoseconds of a panel predicted and measured."""
     shape = tile_shape("f32", machine)
     panel_bytes = DEPTH * shape.step_bytes
-    panels = _aligned(max(1, STREAM_BYTES // panel_bytes) * panel_bytes)
+    panels = aligned(max(1, STREAM_BYTES // panel_bytes) * panel_bytes)
     for tile in candidate_tiles(shape):
         run = _loop(machine, shape, tile, panels)
         for place, count, rate in (
@@ -70,7 +70,7 @@ def _loop(
     code = LoadedCode([emit_object(optimise(lower_to_llvm(module.module), host_target()), host_target())])
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     often = ctypes.CFUNCTYPE(None, number, number, pointer, pointer, pointer, pointer)(code.address("tile_often"))
-    lhs, out, zeros = (_aligned(4 * size) for size in (tile.rows * DEPTH, tile.rows * PANEL, PANEL))
+    lhs, out, zeros = (aligned(4 * size) for size in (tile.rows * DEPTH, tile.rows * PANEL, PANEL))
 
     def run(repeats: int, count: int, keep: object = code) -> None:
         # `keep` holds the code that `often` points into.
@@ -92,7 +92,8 @@ def _emit_often(module: ModuleBuilder, tile: str) -> None:
             )  # fmt: skip
 
 
-def _aligned(bytes_: int) -> np.ndarray[Any, Any]:
+def aligned(bytes_: int) -> np.ndarray[Any, Any]:
+    """That many bytes as f32, none of them zero, from a line's begin on."""
     raw = np.zeros(bytes_ + _ALIGNMENT, np.uint8)
     array = raw[-raw.ctypes.data % _ALIGNMENT :][:bytes_].view(np.float32)
     # Zeros have a fast path on some machines, and untouched pages are all one page.

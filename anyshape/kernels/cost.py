@@ -6,7 +6,7 @@ Times are size expressions in ticks of 1/1024 ns, so that the host program can e
 - memory-bound kernels: max(vector operations, bytes moved / bandwidth of the level that holds them);
 - products: max(multiply-adds, panels read + rows read and written);
 - attention: max(multiply-adds, keys and values read or packed) + exponentials;
-- register tiles, which are chosen when code is made: `panel_step_time`, whose times are plain numbers.
+- register tiles and cache blocks, which are chosen when code is made: `panel_step_time` and `block_time`, whose times are plain numbers.
 
 The *grain* of a launch follows from it: the least number of points whose time is `WORTH` parallel regions. Grains are for data in the
 second-level cache, whatever a launch's size: what fits in the first is done before a thread is awake, and what does not fit in the
@@ -15,6 +15,7 @@ second is cut into as many chunks as there may be with a somewhat smaller grain,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,8 @@ _KIB = 1024
 _PANEL = ContractOp.PANEL
 _PACKING = 3
 """Packing reads, writes, and reads again."""
+_EXPOSED = 1 / 8
+"""The part of a block's fetches that multiply-adds do not hide, by measurement (`python -m bench --only model`)."""
 _SOFTMAX_OPERATIONS = 6
 """Vector operations of a score beside its exponential: scale, mask, maximum, difference, sum, store."""
 
@@ -118,6 +121,49 @@ def panel_step_time(tiles: Sequence[RegisterTile], step_bytes: int, machine: Mac
     # No level is slower than those behind it, whatever a disturbed measurement says.
     second = max(rates.l2, rates.l3, rates.memory)
     return max(multiply, load, len(tiles) * step_bytes / second, tiles[0].passes * step_bytes / rate)
+
+
+@dataclass(frozen=True)
+class CacheBlock:
+    """What the block driver multiplies before it goes on to the next panel or depth block.
+
+    Args:
+        rows: of the left-hand side.
+        steps: of a depth block, those of the packed panel.
+        lhs_bytes: of one row of the left-hand side, that a step reads.
+        panel_bytes: of a panel, that a step reads.
+        sum_bytes: of one row's sums in a panel.
+    """
+
+    rows: int
+    steps: int
+    lhs_bytes: int
+    panel_bytes: int
+    sum_bytes: int
+
+    @property
+    def footprint(self) -> int:
+        """Bytes that are read again and again: the rows, the panel, and the panel that is fetched meanwhile."""
+        return self.steps * (self.rows * self.lhs_bytes + 2 * self.panel_bytes)
+
+
+def block_time(tile: RegisterTile, block: CacheBlock, machine: Machine) -> float:
+    """Nanoseconds of one panel's depth block times one row block, both out of the second-level cache if that holds them.
+
+    Each tile walks the panel (`panel_step_time`), reads its rows, and takes up and puts down its sums once. The panel comes from
+    memory once for all tiles, at a core's part of its rate. A block that the second level does not hold comes from the third each time.
+    Multiply-adds hide all but `_EXPOSED` of what is fetched, if they take longer.
+    """
+    rates = machine.rates
+    tiles = -(-block.rows // tile.rows)
+    fits = block.footprint <= machine.l2
+    third = max(rates.l3, rates.memory)
+    near = max(rates.l2, third) if fits else third
+    walked = block.steps * panel_step_time([tile] * tiles, block.panel_bytes, machine, rate=math.inf)
+    panels = block.panel_bytes * (machine.cores / rates.memory + (0 if fits else tiles / third))
+    fetched = block.steps * (panels + block.rows * block.lhs_bytes / near)
+    fetched += 2 * block.rows * block.sum_bytes / rates.l2
+    return max(walked, fetched) + _EXPOSED * min(walked, fetched)
 
 
 @dataclass(frozen=True)

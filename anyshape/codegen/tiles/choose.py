@@ -1,21 +1,29 @@
-"""Which register tiles a machine gets: the cost model's choice among those that fit its registers.
+"""Which register tiles and cache blocks a machine gets: the cost model's choice among those that fit its registers and caches.
 
 Rows are split into tiles of up to `MAX_ROWS` rows. Products with many rows are bound by multiply-adds, products with few rows stream the
 right-hand side and are bound by what comes through the caches, so tiles are compared on streamed weights; where two take equally
-long, the one that loads less for what it multiplies is chosen. No choice changes a result: each row of every tile adds its products
-in the order of k.
+long, the one that loads less for what it multiplies is chosen. Blocks are compared by the time of one row and step in them. No choice
+changes a result: each row of every tile adds its products in the order of k.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from anyshape.kernels.cost import RegisterTile, panel_step_time
+from anyshape.kernels.cost import CacheBlock, RegisterTile, block_time, panel_step_time
 from anyshape.support.machine import Machine
 
 MAX_ROWS = 6
 """Rows of the largest register tile."""
+_ROW_TILES = 4
+"""Register tiles by which row blocks differ."""
+MAX_BLOCK_ROWS = 56 * MAX_ROWS
+"""Rows beyond which a block saves nothing that could be measured, and scratch for its sums grows."""
+_STEP_UNIT, MAX_STEPS = 128, 1536
+"""Steps of a depth block: a multiple of the first, up to the second. What a step holds of narrow elements is a whole group, so blocks of
+any element are whole groups."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +65,26 @@ def choose_tile(candidates: Candidates, rows: int) -> RegisterTile:
 def choose_tiles(candidates: Candidates) -> tuple[RegisterTile, ...]:
     """The tiles with 1, 2, … `MAX_ROWS` rows."""
     return tuple(choose_tile(candidates, rows) for rows in range(1, MAX_ROWS + 1))
+
+
+def choose_block(tile: RegisterTile, work: CacheBlock, machine: Machine) -> CacheBlock:
+    """The best block of a product with any number of rows and `work.steps` steps; of equal ones the smallest."""
+    whole = min(MAX_STEPS, max(1, work.steps))
+    steps = (*range(_STEP_UNIT, whole, _STEP_UNIT), whole)
+    return _best(tile, tuple(replace(work, steps=each) for each in steps), machine)
+
+
+def choose_block_rows(tile: RegisterTile, work: CacheBlock, machine: Machine) -> int:
+    """Rows of the best block whose depth block has `work.steps` steps."""
+    return _best(tile, (work,), machine).rows
+
+
+@lru_cache(maxsize=256)
+def _best(tile: RegisterTile, works: tuple[CacheBlock, ...], machine: Machine) -> CacheBlock:
+    unit = _ROW_TILES * tile.rows
+    blocks = [
+        replace(work, rows=rows) for work in works for rows in (tile.rows, *range(unit, MAX_BLOCK_ROWS + 1, unit))
+    ]
+    return min(
+        blocks, key=lambda block: (block_time(tile, block, machine) / (block.rows * block.steps), block.footprint)
+    )

@@ -9,20 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from anyshape.codegen.tiles.choose import MAX_ROWS, Candidates, choose_tiles
+from anyshape.codegen.tiles.choose import MAX_ROWS, MAX_STEPS, Candidates, choose_block, choose_block_rows, choose_tiles
 from anyshape.dialects.packed_panels import PANEL, packed_depth
+from anyshape.kernels.cost import CacheBlock, RegisterTile
 from anyshape.support.errors import CodegenError
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
 
 LINE = 64
 """Bytes between what is prefetched; shorter than a machine's cache lines costs instructions only."""
-MAX_BLOCK_ROWS = 56 * MAX_ROWS
-_DEPTH_SHARE, _DEPTH_UNIT = 9 / 16, 1024
-"""The part of the first-level cache that the rows of a tile may fill with their depth block, and what a row's bytes are a multiple of:
-3 KB, or 768 f32, of 32 KB. The rest is for the panel and the sums."""
-_MAX_DEPTH = 1536
-
 Method = Literal["fma", "dpbf16", "vnni", "sdot", "pairs", "widened"]
 """How a step of a tile multiplies; see `product`."""
 SUM_ELEMENTS = {
@@ -43,18 +38,18 @@ class TileShape:
         element: the factors' element types in memory, a key of `SUM_ELEMENTS`: one name, or `<lhs>x<rhs>` where they differ.
         lanes: sums of a vector register.
         registers: vector registers.
-        l2: bytes of the second-level cache.
+        machine: whose caches decide the blocks.
         method: how a step multiplies.
-        depth_bytes: bytes of one row of a depth block of the left-hand side, as tiles read it.
+        depth: elements of a depth block; longer sums go on from what the block before has stored. See `choose`.
         widths: vectors in the rows of a tile, by its number of rows; see `choose`.
     """
 
     element: str
     lanes: int
     registers: int
-    l2: int
+    machine: Machine
     method: Method
-    depth_bytes: int = 3072
+    depth: int = 0
     widths: tuple[int, ...] = ()
 
     @property
@@ -128,9 +123,13 @@ class TileShape:
         return PANEL * self.group * self.element_bytes
 
     @property
-    def depth(self) -> int:
-        """Elements of a depth block; longer sums go on from what the block before has stored."""
-        return min(self.depth_bytes // self.lhs_bytes, _MAX_DEPTH)
+    def largest_tile(self) -> RegisterTile:
+        """The tile that most of many rows meet."""
+        return RegisterTile(MAX_ROWS, self.vectors(MAX_ROWS), PANEL // self.columns(MAX_ROWS))
+
+    def cache_block(self, steps: int) -> CacheBlock:
+        """A block of so many steps, as the cost model sees it."""
+        return CacheBlock(MAX_ROWS, steps, self.group * self.lhs_bytes, self.step_bytes, PANEL * self.sum_bytes)
 
     def vectors(self, rows: int) -> int:
         """Vectors in one row of a tile of `rows` rows."""
@@ -141,10 +140,9 @@ class TileShape:
         return self.vectors(rows) * self.lanes
 
     def block_rows(self, depth: Size) -> int:
-        """Rows of a row block: its depth block of the left-hand side fills at most half the second-level cache."""
+        """Rows of a row block, at most."""
         block_depth = max(1, min(self.depth, depth.constant_or(self.depth)))
-        rows = self.l2 // 2 // (block_depth * self.lhs_bytes)
-        return max(MAX_ROWS, min(MAX_BLOCK_ROWS, rows - rows % MAX_ROWS))
+        return choose_block_rows(self.largest_tile, self.cache_block(-(-block_depth // self.group)), self.machine)
 
     def copied_depth(self, depth: int) -> int:
         """Elements from one copied row of the left-hand side to the next."""
@@ -159,11 +157,12 @@ def tile_shape(element: str, machine: Machine) -> TileShape:
             "no register tiles for this element type", where="tile_shape", got=element, expected=", ".join(SUM_ELEMENTS)
         )
     lanes = min(PANEL // 2, machine.lanes(8 * _BYTES[sum_element]))
-    depth_bytes = max(1, int(_DEPTH_SHARE * machine.l1) // MAX_ROWS // _DEPTH_UNIT) * _DEPTH_UNIT
-    shape = TileShape(element, lanes, max(machine.registers, 8), machine.l2, _method(element, machine), depth_bytes)
+    shape = TileShape(element, lanes, max(machine.registers, 8), machine, _method(element, machine))
     fewest = 2 if shape.is_interleaved else 1
     candidates = Candidates(machine, PANEL // lanes, fewest, shape.registers, shape.step_bytes)
-    return replace(shape, widths=tuple(tile.vectors for tile in choose_tiles(candidates)))
+    shape = replace(shape, widths=tuple(tile.vectors for tile in choose_tiles(candidates)))
+    block = choose_block(shape.largest_tile, shape.cache_block(MAX_STEPS), machine)
+    return replace(shape, depth=block.steps * shape.group)
 
 
 def _method(element: str, machine: Machine) -> Method:

@@ -18,7 +18,7 @@ from anyshape.codegen.tiles.microkernel import emit_tile, tile_name
 from anyshape.codegen.tiles.shape import MAX_ROWS, SUM_ELEMENTS, tile_shape
 from anyshape.dialects.packed_panels import PANEL
 from anyshape.dialects.tile import ContractOp, KernelOp, LoadOp, YieldOp, buffer
-from anyshape.kernels.cost import RegisterTile, panel_step_time
+from anyshape.kernels.cost import RegisterTile, block_time, panel_step_time
 from anyshape.support.machine import Machine, Rates
 from anyshape.symbolic import Size
 
@@ -79,6 +79,38 @@ def test_the_chosen_tile_is_the_fastest_of_those_that_fit(
         fitting = [v for v in others if rows * v + (v if rows > 1 else 0) + 1 <= shape.registers]
         assert shape.vectors(rows) in (fitting or [fewest])
         assert time(shape.vectors(rows)) == min(map(time, fitting or [fewest]))
+
+
+@pytest.mark.parametrize("measured", [None, RATES], ids=["usual", "measured"])
+@each_machine
+@pytest.mark.parametrize("element", SUM_ELEMENTS)
+def test_blocks_are_the_fastest_for_many_rows_and_hold_whole_groups(
+    machine: Machine, element: str, measured: Rates | None
+) -> None:
+    """Against other depths and row counts, some of which the choice did not look at."""
+    machine = replace(machine, measured=measured)
+    shape = tile_shape(element, machine)
+    assert shape.depth % shape.group == 0
+
+    def time(rows: int, depth: int) -> float:
+        block = replace(shape.cache_block(depth // shape.group), rows=rows)
+        return block_time(shape.largest_tile, block, machine) / (rows * depth)
+
+    best = time(shape.block_rows(Size.const(shape.depth)), shape.depth)
+    for rows in (6, 48, 168, 336):
+        assert all(best <= time(rows, 128 * parts) * 1.001 for parts in (1, 2, 3, 5, 6, 7, 8, 12))
+    shallow = shape.block_rows(Size.const(60))
+    assert time(shallow, 60) <= min(time(rows, 60) for rows in (24, 96, 168, 336))
+
+
+def test_blocks_that_the_second_level_does_not_hold_cost_more() -> None:
+    machine = MACHINES["znver4"]
+    shape = tile_shape("f32", machine)
+    block = replace(shape.cache_block(512), rows=48)
+    assert block.footprint <= machine.l2
+    small = replace(machine, l2=block.footprint - 1)
+    assert block_time(shape.largest_tile, block, small) > block_time(shape.largest_tile, block, machine)
+    assert tile_shape("f32", replace(machine, l2=machine.l2 // 8)).depth <= shape.depth
 
 
 @cache
