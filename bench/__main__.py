@@ -17,7 +17,7 @@ from rich.console import Console
 
 from anyshape import __version__
 from anyshape.support.machine import host_machine
-from bench import attention, compare, inside, layers, model, pool, stream
+from bench import attention, compare, convolutions, inside, layers, model, pool, stream
 from bench.ceilings import measure_ceilings
 from bench.engines import BASELINE, ENGINES, INSIDE, missing_modules
 from bench.models import MODELS
@@ -25,7 +25,19 @@ from bench.plots import write_plots
 from bench.settings import SECONDS, Settings
 from bench.tables import grids, write_readme
 
-SECTIONS = ("ceilings", "minilm", "stream", "models", "products", "attention", "memory", "model", "pool", "compile")
+SECTIONS = (
+    "ceilings",
+    "minilm",
+    "stream",
+    "models",
+    "products",
+    "attention",
+    "convolutions",
+    "memory",
+    "model",
+    "pool",
+    "compile",
+)
 BRIEF = "torch-compile"
 """What a whole run has in full."""
 FOLDER = Path(__file__).parent / "results"
@@ -141,6 +153,8 @@ def measure(section: str, run: Settings) -> Any:
             return layers.measure_products(run)
         case "attention":
             return attention.measure_attention(run)
+        case "convolutions":
+            return convolutions.measure_convolutions(run)
         case "memory":
             return layers.measure_memory(run)
         case "model":

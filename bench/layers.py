@@ -64,8 +64,16 @@ class MemoryCase:
 # 24 MB an array where caches shall not help: the C library gives memory of more than 32 MB back to the system at each call, and
 # both sides would measure page faults.
 MEMORY_CASES = (
-    MemoryCase("softmax", lambda columns: Softmax(), ((1024, 384), (16384, 384), (192, 32768))),
-    MemoryCase("residual + layer norm", ResidualNorm, ((1024, 384), (16384, 384), (1536, 4096))),
+    MemoryCase(
+        "softmax",
+        lambda columns: Softmax(),
+        ((1024, 384), (16384, 384), (192, 32768), (64, 65536), (2, 1 << 20), (1, 1 << 22)),
+    ),
+    MemoryCase(
+        "residual + layer norm",
+        ResidualNorm,
+        ((1024, 384), (16384, 384), (1536, 4096), (64, 65536), (2, 1 << 20), (1, 1 << 22)),
+    ),
     MemoryCase("bias + gelu", BiasGelu, ((1024, 1536), (4096, 1536))),
 )
 

@@ -140,12 +140,13 @@ def _case(case: Case, machine: Machine) -> Iterator[dict[str, Any]]:
     launches = [op for op in stages.program.body.block.ops if isinstance(op, LaunchOp)]
     for shapes in case.shapes:
         sizes = symbols_of(compiled.report().symbols, shapes)
-        for number, launch in enumerate(launches):
+        taken = [launch for launch in launches if launch.condition.evaluate(sizes)]
+        for number, launch in enumerate(taken):
             kernel = stages.kernels[launch.kernel_name]
             values = [size.evaluate(sizes) for size in launch.sizes.data]
             predicted = nanoseconds(kernel_time(kernel, machine), dict(zip(kernel.symbol_names, values, strict=True)))
             shape = " · ".join("×".join(map(str, shape)) for shape in dict.fromkeys(shapes))
-            part = f" ({number + 1}/{len(launches)})" if len(launches) > 1 else ""
+            part = f" ({number + 1}/{len(taken)})" if len(taken) > 1 else ""
             yield {
                 "kind": case.kind,
                 "kernel": case.title + part,

@@ -59,6 +59,8 @@ def grids(results: Results) -> list[Grid]:
         found.append(_products(results["products"]))
     if "attention" in results:
         found.append(_attention(results["attention"]))
+    if "convolutions" in results:
+        found.append(_convolutions(results["convolutions"]))
     if "memory" in results:
         found.append(_memory(results["memory"]))
     if "model" in results:
@@ -231,6 +233,25 @@ def _attention(rows: Sequence[Results]) -> Grid:
     ]
     header = ("mask, case", "heads/of keys", "queries×keys", "µs", "GFLOP/s", "of the ceiling", "against SDPA")
     return Grid("Attention, one compilation a mask, beside scaled_dot_product_attention", header, lines)
+
+
+def _convolutions(rows: Sequence[Results]) -> Grid:
+    lines = [
+        (
+            f"{row['group']} {row['case']}",
+            f"{row['batch']}",
+            f"{1e6 * row['seconds']['median']:.0f}",
+            f"{1e6 * row['eager_seconds']['median']:.0f}",
+            _ratio(row["eager_ratio"]),
+        )
+        for row in rows
+    ]
+    lines += [
+        (f"geometric mean, {group}", "", "", "", f"{_mean_ratio(part, 'eager_ratio'):.2f}")
+        for group, part in _parts(rows, "group").items()
+    ]
+    header = ("layer", "batch", "µs", "eager, µs", "against eager")
+    return Grid("Convolutions, pads and recurrent layers, one compilation each for any size", header, lines)
 
 
 def _parts(rows: Sequence[Results], key: str) -> dict[str, list[Results]]:

@@ -20,9 +20,9 @@ def commit() -> str:
     return found.stdout.strip()
 
 
-def drawn(count: int, items: Sequence[T]) -> list[T]:
-    """`count` of the items, in their order."""
-    choose = random.Random(hashlib.sha256(commit().encode()).digest())
+def drawn(count: int, items: Sequence[T], seed: str | None = None) -> list[T]:
+    """`count` of the items, in their order, by the commit unless another seed is given."""
+    choose = random.Random(hashlib.sha256((commit() if seed is None else seed).encode()).digest())
     return [items[index] for index in sorted(choose.sample(range(len(items)), min(count, len(items))))]
 
 

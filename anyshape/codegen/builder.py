@@ -15,7 +15,7 @@ allows fast-math, except `reduce`, whose order of additions is free.
 | integers | `and_ or_ xor not_ shl shr sar floordiv ceildiv`, `div rem` (with `signed`) |
 | choice | `cmp`, `select`, `is_nan` |
 | conversion | `convert` (any numeric to any), `bitcast` |
-| vectors | `broadcast reduce extract insert shuffle tail_mask full_mask` |
+| vectors | `broadcast reduce extract insert shuffle tail_mask full_mask mask_bits` |
 | memory | `offset address_number load store gather scatter prefetch fence alloca` |
 | control | `for_ if_ branch cond_branch at_end call call_pointer address_of function_address location` |
 """
@@ -79,6 +79,10 @@ class Builder(ArithmeticBuilder):
     def shuffle(self, x: Value, y: Value, lanes: Sequence[int]) -> Value:
         """Lanes picked from x followed by y (`lanes[i]` below width(x) + width(y))."""
         return vector.shuffle(x, y, list(lanes))
+
+    def mask_bits(self, mask: Value) -> Value:
+        """The lanes of a mask as an integer of as many bits, lane 0 the lowest (of little-endian machines)."""
+        return llvm.bitcast(self.type(f"i{_lanes(mask)}"), mask)
 
     def full_mask(self, width: int) -> Value:
         """All lanes on."""

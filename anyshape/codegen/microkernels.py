@@ -34,6 +34,12 @@ class Part:
     kind: Literal["contract", "attend", "quantised"]
     element: str
 
+    @staticmethod
+    def of(name: str) -> Part:
+        """The part of that name: the inverse of `str`."""
+        kind, _, element = name.partition("_")
+        return Part(cast(Literal["contract", "attend", "quantised"], kind), element)
+
     def __str__(self) -> str:
         return f"{self.kind}_{self.element}"
 

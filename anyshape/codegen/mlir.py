@@ -31,7 +31,6 @@ import mlir.dialects.cf as _cf
 import mlir.dialects.func as _func
 import mlir.dialects.llvm as _llvm
 import mlir.dialects.math as _math
-import mlir.dialects.memref as _memref
 import mlir.dialects.scf as _scf
 import mlir.dialects.vector as _vector
 from mlir import ir as _ir
@@ -46,7 +45,6 @@ cf: Any = _cf
 func: Any = _func
 llvm: Any = _llvm
 math: Any = _math
-memref: Any = _memref
 scf: Any = _scf
 vector: Any = _vector
 
@@ -67,14 +65,10 @@ LOWERING_PASSES = (
     "canonicalize",
     "cse",
     "loop-invariant-code-motion",
-    "convert-vector-to-scf",
     "convert-scf-to-cf",
-    "expand-strided-metadata",
-    "lower-affine",
     "convert-vector-to-llvm",
     "convert-math-to-llvm",
     "convert-arith-to-llvm",
-    "finalize-memref-to-llvm",
     "convert-func-to-llvm",
     "convert-cf-to-llvm",
     "convert-index-to-llvm",
@@ -82,6 +76,18 @@ LOWERING_PASSES = (
     "canonicalize",
     "cse",
 )
+
+SCALAR_PASSES = (
+    "canonicalize",
+    "cse",
+    "convert-scf-to-cf",
+    "convert-arith-to-llvm",
+    "convert-func-to-llvm",
+    "convert-cf-to-llvm",
+    "convert-index-to-llvm",
+    "reconcile-unrealized-casts",
+)
+"""Enough for code without vectors that runs once."""
 
 FLOAT_PREDICATES = (
     "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true",
@@ -106,15 +112,16 @@ def run_passes(module: Module, passes: Sequence[str]) -> None:
     with module.context:
         try:
             manager: Any = PassManager.parse(f"builtin.module({','.join(passes)})")
+            manager.enable_verifier(False)  # between passes; callers verify before and after
             manager.run(module.operation)
         except (ir.MLIRError, ValueError) as error:
             raise CodegenError(f"MLIR lowering failed: {error}") from error
 
 
-def lower_to_llvm(module: Module) -> str:
+def lower_to_llvm(module: Module, passes: Sequence[str] = LOWERING_PASSES) -> str:
     """Verify the module, lower it **in place** to the LLVM dialect, and return it as LLVM IR text."""
     verify(module)
-    run_passes(module, LOWERING_PASSES)
+    run_passes(module, passes)
     verify(module)
     with module.context:
         text = llvm.translate_module_to_llvmir(module.operation)

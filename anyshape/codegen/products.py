@@ -7,7 +7,7 @@ from typing import cast
 from xdsl.ir import Operation
 
 from anyshape.codegen.contract import contract_schedule, contract_time, emit_contract
-from anyshape.codegen.convolve import convolve_schedule, convolve_time, emit_convolution
+from anyshape.codegen.convolve import convolve_schedule, convolve_time, emit_convolution, reads_planes
 from anyshape.codegen.microkernels import Part
 from anyshape.codegen.mlir import ModuleBuilder
 from anyshape.codegen.points import EmittedKernel
@@ -19,7 +19,7 @@ from anyshape.symbolic import Size
 
 
 def emit_product(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine: Machine) -> EmittedKernel:
-    """Define the kernel of a product; what `product_part` names must be linked."""
+    """Define the kernel of a product; what `product_parts` names must be linked."""
     op = cast(ContractOp, op)
     emit = emit_quantised if op.blocks is not None else emit_convolution if op.window is not None else emit_contract
     return emit(module, kernel, op, machine)
@@ -39,11 +39,17 @@ def product_time(op: ContractOp, machine: Machine) -> Size:
     return (contract_time if op.blocks is None else quantised_time)(op, machine)
 
 
-def product_part(op: ContractOp) -> Part:
+def product_parts(op: ContractOp) -> tuple[Part, ...]:
     """The micro-kernels that a product calls."""
+    if reads_planes(op):
+        return ()
+    return (_part_of(op),)
+
+
+def _part_of(op: ContractOp) -> Part:
     if op.blocks is None or op.activations is None:
         return Part("contract", op.factors)
     return Part("quantised", f"{op.blocks.data}_{op.activations.data}")
 
 
-__all__ = ["emit_product", "product_part", "product_schedule", "product_time"]
+__all__ = ["emit_product", "product_parts", "product_schedule", "product_time"]

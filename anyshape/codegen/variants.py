@@ -15,7 +15,8 @@ from xdsl.ir import Operation, SSAValue
 from anyshape.codegen.attend import reads_in_place
 from anyshape.codegen.attend.driver import DIRECT_QUERIES
 from anyshape.codegen.contract.driver import DIRECT_ROWS
-from anyshape.codegen.points.schedule import Schedule, invariant_ops, nested_ops, open_axes
+from anyshape.codegen.points.schedule import Schedule, invariant_ops, nested_ops
+from anyshape.codegen.points.versions import open_axes
 from anyshape.codegen.quantised import BlockShape, shape_of
 from anyshape.codegen.tiles.shape import MAX_ROWS, tile_shape
 from anyshape.dialects.packed_blocks import PANEL_ROWS

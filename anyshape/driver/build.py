@@ -15,27 +15,28 @@ from xdsl.ir import Operation
 from anyshape.codegen.attend import attend_schedule, elements_name, emit_attend
 from anyshape.codegen.host import emit_program
 from anyshape.codegen.llvm import LoadedCode, Target, emit_assembly, emit_object, host_target, optimise
-from anyshape.codegen.microkernels import Part, attend_parts, part_object
-from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
+from anyshape.codegen.microkernels import Part, attend_parts
+from anyshape.codegen.mlir import SCALAR_PASSES, ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import Claim, EmittedKernel, emit_kernel
-from anyshape.codegen.products import emit_product, product_part, product_schedule
+from anyshape.codegen.products import emit_product, product_parts, product_schedule
 from anyshape.codegen.symbols import DESCRIPTOR
 from anyshape.codegen.whole import emit_whole, whole_parts, whole_schedule
 from anyshape.dialects.arrays import ConstantStore
 from anyshape.dialects.dhlo import Weight
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.dhlo.graph import facts_of, only_function
-from anyshape.dialects.host import BindOp, GuardAxisOp, GuardOp, LaunchOp, ProgramOp
+from anyshape.dialects.host import BindOp, GuardAxisOp, GuardOp, ProgramOp
 from anyshape.dialects.host.verify import verify_program
 from anyshape.dialects.tile import AttendOp, ContractOp, KernelOp, WholeOp
-from anyshape.driver.cache import Cache, Entry, key_of
+from anyshape.driver.ahead import Ahead
 from anyshape.driver.constants import ConstantTable
 from anyshape.driver.machine import calibrated_machine
+from anyshape.driver.microkernels import microkernel_object
 from anyshape.driver.packing import limit_copies, packable_weights
 from anyshape.driver.pipeline import run_graph_passes
 from anyshape.driver.recording import Compilation, record
 from anyshape.driver.stored import BuiltObjects, Stages, StoredProgram, Summary
-from anyshape.fusion import copy_shared_results, decide_fusion, outline_groups
+from anyshape.fusion import RowLimits, add_long_rows, copy_shared_results, decide_fusion, outline_groups
 from anyshape.host import BuiltProgram, LaunchShape, build_program
 from anyshape.kernels import Launch, Plan, PlanTable, why_no_prologue
 from anyshape.kernels.loop_cost import loop_grain
@@ -75,8 +76,13 @@ def compile_objects(
     trace: Trace,
     machine: Machine,
     target: Target,
+    ahead: Ahead | None = None,
 ) -> BuiltObjects:
-    """Compile the `@main` of a module of `dhlo` ops to object files for a machine; the module is consumed."""
+    """Compile the `@main` of a module of `dhlo` ops to object files for a machine; the module is consumed.
+
+    Args:
+        ahead: what makes some of the micro-kernels meanwhile.
+    """
     limit_copies(only_function(module), store, options)
     run_graph_passes(module, store, trace, options)
     func = only_function(module)
@@ -85,6 +91,7 @@ def compile_objects(
         trace.log("fusion", lambda: "\n".join(str(edge) for edge in decision.edges))
         outline_groups(func, decision)
         copy_shared_results(func)
+        add_long_rows(func, RowLimits.of(machine))
     trace.dump("fused", "mlir", lambda: str(module))
     with trace.stage("plan"):
         table, launches = plan_kernels(func, packable_weights(func, store, options), options.activations)
@@ -93,9 +100,12 @@ def compile_objects(
     trace.dump("kernels", "mlir", lambda: "\n".join(str(kernel) for kernel in kernels.values()))
     # LLVM runs without the interpreter's lock: what it compiles meanwhile costs no time of this thread's.
     with ThreadPoolExecutor(1) as compiler:
-        parts = {
-            part: compiler.submit(_microkernels, target, machine, part, options) for part in _parts(kernels.values())
-        }
+        parts = _parts(kernels.values())
+        late = [part for part in parts if ahead is not None and str(part) in ahead.parts]
+        made = {
+            part: compiler.submit(microkernel_object, target, machine, part, options.cache)
+            for part in parts if part not in late
+        }  # fmt: skip
         with trace.stage("emit kernels"):
             code, shapes = emit_kernels(list(table.plans.values()), machine, trace)
             kernel_object = compiler.submit(_object_of, code, target)
@@ -111,28 +121,20 @@ def compile_objects(
             host_object = emit_host(built, constants, target)
         trace.log("asm", lambda: emit_assembly(optimise(code, target), target))
         with trace.stage("machine code"):
+            if ahead is not None:
+                ahead.wait()
+            made |= {
+                part: compiler.submit(microkernel_object, target, machine, part, options.cache) for part in late
+            }  # fmt: skip
             objects = {"kernels": kernel_object.result(), "program": host_object}
-            objects |= {f"microkernels_{part}": made.result() for part, made in parts.items()}
+            objects |= {f"microkernels_{part}": made[part].result() for part in parts}
     summary = Summary(
-        Counter(op.kernel_name for op in built.program.body.block.ops if isinstance(op, LaunchOp)),
+        Counter(launches[op].plan.kernel.sym_name.data for op in func.body.block.ops if isinstance(op, FusionOp)),
         symbols_of(built.program),
         tuple(guards_of(built.program)),
     )
     record(Compilation(tuple(names), func, decision, launches, built.program, kernels, constants, machine, trace))
     return BuiltObjects(objects, constants, summary, Stages(built.program, kernels))
-
-
-def _microkernels(target: Target, machine: Machine, part: Part, options: Options) -> bytes:
-    """An object that no graph changes: once for each machine, then from the cache."""
-    if options.cache is None:
-        return part_object(target, machine, part)
-    cache = Cache(options.cache)
-    key = key_of("microkernels", target, machine, str(part))
-    entry = cache.get(key)
-    if entry is None:
-        entry = Entry({}, {"microkernels": part_object(target, machine, part)})
-        cache.put(key, entry)
-    return bytes(entry.blobs["microkernels"])
 
 
 def symbols_of(program: ProgramOp) -> dict[str, str]:
@@ -168,6 +170,7 @@ def plan_kernels(
             weights = {i: value.owner for i, value in enumerate(op.inputs) if isinstance(value.owner, Weight)}
             packed = frozenset(i for i, weight in weights.items() if weight.attribute("name") in packable)
             launches[op] = table.launch_of(op, packed)
+            launches |= {other: table.launch_of(other, frozenset()) for other in op.fusions[1:]}
     return table, launches
 
 
@@ -209,7 +212,7 @@ def emit_host(built: BuiltProgram, constants: ConstantTable, target: Target) -> 
     with builder:
         emit_program(builder, built.program, outputs=built.outputs, constants=constants.layout)
     # One long function that runs once a call: compiling it well takes ten times as long, and saves some microseconds.
-    return emit_object(lower_to_llvm(builder.module), target, level=0)
+    return emit_object(lower_to_llvm(builder.module, SCALAR_PASSES), target, level=0)
 
 
 def _parts(kernels: Iterable[KernelOp]) -> list[Part]:
@@ -218,7 +221,7 @@ def _parts(kernels: Iterable[KernelOp]) -> list[Part]:
     for kernel in kernels:
         outermost = kernel.body.block.last_op
         if isinstance(outermost, ContractOp):
-            found.add(product_part(outermost))
+            found.update(product_parts(outermost))
         elif isinstance(outermost, AttendOp):
             found.update(attend_parts(elements_name(outermost)))
         elif isinstance(outermost, WholeOp):

@@ -317,10 +317,15 @@ def _kernel(compilation: Compilation, name: str, launches: Sequence[LaunchOp]) -
         nest=tuple(_nest(kernel, names)),
         extent=str(first.extent.data[0]),
         grain=str(first.grain.data[0]),
-        variants=tuple(variants_of(kernel, compilation.machine, names)),
+        variants=(*_form(first), *variants_of(kernel, compilation.machine, names)),
         constant_bytes=plain,
         packed_bytes=packed,
     )
+
+
+def _form(launch: LaunchOp) -> list[Variant]:
+    """When a kernel runs that computes one of two forms of its results."""
+    return [] if launch.when is None else [Variant(f"{launch.condition} = 1", "runs at all")]
 
 
 def _constant_bytes(compilation: Compilation, launches: Sequence[LaunchOp]) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +11,10 @@ from anyshape import driver
 from anyshape.codegen.llvm import LoadedCode, host_target
 from anyshape.codegen.symbols import DESCRIPTOR
 from anyshape.dialects.arrays import Array, ArrayType, ConstantStore
+from anyshape.driver.ahead import Ahead
 from anyshape.driver.constants import Job, fill_jobs, run_jobs
 from anyshape.driver.machine import calibrated_machine
+from anyshape.driver.mapped import drop_pages
 from anyshape.driver.stored import BuiltObjects, StoredProgram, Summary
 from anyshape.runtime import Program, numpy_adaptor, runtime
 from anyshape.support.errors import ArgumentError
@@ -73,8 +75,9 @@ def compile_graph(
 
 
 def built_graph(
-    text: str, weights: Mapping[str, ArrayType], build: Callable[[], FinishedGraph], options: Options, trace: Trace
-) -> BuiltObjects:
+    text: str, weights: Mapping[str, ArrayType], build: Callable[[], FinishedGraph], options: Options, trace: Trace,
+    parts: Collection[str] = (),
+) -> BuiltObjects:  # fmt: skip
     """The program of a graph, from the cache or compiled.
 
     Args:
@@ -82,6 +85,7 @@ def built_graph(
         weights: the types of the weights that are bound by name.
         build: builds the graph.
         options, trace: as for every compilation.
+        parts: micro-kernels that it will call, as far as they are known; see `driver.ahead`.
     """
     machine, target = calibrated_machine(options.cache), host_target()
     place = StoredProgram(machine, target, options, _KIND, text)
@@ -92,12 +96,15 @@ def built_graph(
         found = place.get(store, trace)
     if found is not None:
         return found[0]
-    with trace.stage("import"):
-        graph = build()
-    trace.log("graph", lambda: str(graph.module))
-    trace.dump("graph", "mlir", lambda: str(graph.module))
-    given = frozenset(graph.store.live)
-    built = driver.compile_objects(graph.module, list(graph.names), graph.store, options, trace, machine, target)
+    with Ahead(parts, options.cache if options.threads != 1 and machine.cores > 1 else None) as ahead:
+        with trace.stage("import"):
+            graph = build()
+        trace.log("graph", lambda: str(graph.module))
+        trace.dump("graph", "mlir", lambda: str(graph.module))
+        given = frozenset(graph.store.live)
+        built = driver.compile_objects(
+            graph.module, list(graph.names), graph.store, options, trace, machine, target, ahead
+        )  # fmt: skip
     if not any(entry.weight not in given and graph.store.is_live(entry.weight) for entry in built.constants.entries):
         with trace.stage("cache"):  # what is derived from weights that are not known yet is a recipe of this process
             place.put(built, given)
@@ -132,16 +139,19 @@ def load_graph(built: BuiltObjects, read: Callable[[str], Array], options: Optio
             constants[index] = array if array.flags.c_contiguous and array.flags.aligned else None
     rest = [index for index, array in enumerate(constants) if array is None]
     jobs: list[Job] = []
+    sources: list[Array] = []
     size = 0
     for index, target in zip(rest, table.allocate([table.entries[index] for index in rest]), strict=True):
         constants[index] = target
         entry = table.entries[index]
-        jobs += fill_jobs(code, entry, table.store.value_of(entry.weight, value), target)
+        sources.append(table.store.value_of(entry.weight, value))
+        jobs += fill_jobs(code, entry, sources[-1], target)
         size += target.nbytes
-        if size >= BATCH_BYTES:
+        if size >= BATCH_BYTES or index == rest[-1]:
             run_jobs(jobs, options.threads)
-            jobs, size = [], 0
-    run_jobs(jobs, options.threads)
+            for source in sources:  # as a whole: a piece's first read brings back pages of the piece before it
+                drop_pages(source)
+            jobs, sources, size = [], [], 0
     arrays = [array for array in constants if array is not None]
     return Program(code.address(DESCRIPTOR), arrays, options.threads or 0, owner=code)
 

@@ -188,6 +188,14 @@ def left_matrix_of(
     return lhs, m, k, (row, ONE)
 
 
+def product_matrices_of(op: DotGeneral | QuantisedDot, inside: Container[Operation] | None = None) -> Matrices:
+    """Both factors as matrices; of quantised weights, which lie in blocks, the sizes only. ValueError when memory does not allow it."""
+    if isinstance(op, DotGeneral):
+        return matrices_of(op, inside)
+    _, m, k, strides = left_matrix_of(op, inside)
+    return Matrices(batch=(), m=m, n=op.operand_sizes(1)[0], k=k, lhs=strides, rhs=())
+
+
 def image_of(op: Convolution, inside: Container[Operation] | None = None) -> Layout:
     """How the image of a convolution lies; ValueError when neighbours along its last axis are not neighbours in memory."""
     image = layout_of(op.operands[0], inside)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from anyshape.dialects.dhlo import BroadcastInDim, DotGeneral, Reshape, Slice, Transpose
+from anyshape.dialects.dhlo import BroadcastInDim, DotGeneral, QuantisedDot, Reshape, Slice, Transpose
 from anyshape.dialects.sizes import numel, row_major_strides, sizes_of
 from anyshape.fusion.groups import MAX_INPUTS, Decision, Edge, Group
-from anyshape.fusion.layout import ONE, ZERO, Matrices, axes_of_extents, layout_of, matrices_of
+from anyshape.fusion.layout import ONE, ZERO, Matrices, axes_of_extents, layout_of, product_matrices_of
 from anyshape.fusion.roles import domain_of
 
 
@@ -31,7 +31,7 @@ class Proposal:
         matrices: the product's sizes; row (g…, i) of the left factor is k neighbours of `rows`.
     """
 
-    dot: DotGeneral
+    dot: DotGeneral | QuantisedDot
     rows: SSAValue
     maker: Group
     matrices: Matrices
@@ -43,22 +43,27 @@ Judge = Callable[[Proposal], str | None]
 
 def fuse_prologues(decision: Decision, why_not_worth: Judge) -> None:
     """Make prologues of the groups of a decided graph that can be and pay; the others keep an edge with the reason."""
+    asked: dict[Operation, list[Group]] = {}
+    reasons: list[Edge] = []
     for product in list(decision.groups):
-        if not isinstance(product.anchor, DotGeneral):
+        if not isinstance(product.anchor, DotGeneral | QuantisedDot):
             continue
         rows = layout_of(product.anchor.operands[0], product.ops).root
         maker = _maker_of(rows, decision)
-        if maker is None:
+        if maker is None or not isinstance(rows.owner, Operation):
             continue
         found = _propose(product.anchor, rows, maker, product)
         reason = found if isinstance(found, str) else why_not_worth(found)
-        decision.edges = [edge for edge in decision.edges if not _is_between(edge, rows, product)]
+        asked.setdefault(rows.owner, []).append(product)
         if reason is None:
             product.upstream.update(maker.ops)
             decision.absorb(maker, product)
         else:
-            assert isinstance(rows.owner, Operation)
-            decision.edges.append(Edge(rows.owner, product.anchor, reason))
+            reasons.append(Edge(rows.owner, product.anchor, reason))
+    before = [
+        edge for edge in decision.edges if not any(edge.consumer in each.ops for each in asked.get(edge.producer, ()))
+    ]
+    decision.edges = before + reasons
 
 
 def _maker_of(rows: SSAValue, decision: Decision) -> Group | None:
@@ -70,11 +75,9 @@ def _maker_of(rows: SSAValue, decision: Decision) -> Group | None:
     return makers[0]
 
 
-def _is_between(edge: Edge, rows: SSAValue, product: Group) -> bool:
-    return edge.producer is rows.owner and edge.consumer in product.ops
-
-
-def _propose(dot: DotGeneral, rows: SSAValue, maker: Group, product: Group) -> Proposal | str:
+def _propose(
+    dot: DotGeneral | QuantisedDot, rows: SSAValue, maker: Group, product: Group
+) -> Proposal | str:  # fmt: skip
     """The proposal, or the reason why the product cannot compute its rows."""
     if isinstance(rows.owner, Transpose | BroadcastInDim | Slice | Reshape):
         return "it is a copy in another order"
@@ -84,7 +87,7 @@ def _propose(dot: DotGeneral, rows: SSAValue, maker: Group, product: Group) -> P
         return "it has other users beside the product"
     if len(maker.inputs | product.inputs) > MAX_INPUTS:
         return f"the kernel would read more than {MAX_INPUTS} buffers"
-    matrices = matrices_of(dot, product.ops)
+    matrices = product_matrices_of(dot, product.ops)
     extents = (*matrices.batch, matrices.m, matrices.k)
     strides = zip(extents, matrices.lhs, row_major_strides(extents), strict=True)
     is_dense = all(extent == ONE or stride == dense for extent, stride, dense in strides)

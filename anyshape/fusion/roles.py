@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache
 
 from xdsl.ir import Operation, SSAValue
 
@@ -53,26 +54,30 @@ class Role(Enum):
 def role_of(op: Operation) -> Role:
     """The role of a `dhlo` op that has no expansion left."""
     match op:
-        case Weight() | ReadSize():
-            return Role.RESIDENT
+        case _ if (role := _role_of_class(type(op))) is not None:
+            return role
         case Reshape():
             return Role.POINT if op.only_ones_differ else Role.VIEW
         case Reduce():
             return Role.REDUCE if reduced_axes(op) else Role.POINT
         case Scan():
             return Role.SCAN if is_scan(op) else Role.POINT
-        case Convolution() | DotGeneral() | QuantisedDot():
-            return Role.CONTRACT
-        case Attention():
-            return Role.ATTEND
-        case DynamicUpdateSlice() if op.attribute("in_place"):
-            return Role.UPDATE
-        case Whole():
-            return Role.WHOLE
-        case DhloOp():
-            return Role.POINT
+        case DynamicUpdateSlice():
+            return Role.UPDATE if op.attribute("in_place") else Role.POINT
         case _:
             raise TypeError(f"{op.name} is no dhlo op")
+
+
+@cache
+def _role_of_class(kind: type[Operation]) -> Role | None:
+    """The role that all ops of a class have; None where it depends on the op."""
+    roles = {
+        Role.RESIDENT: (Weight, ReadSize), Role.CONTRACT: (Convolution, DotGeneral, QuantisedDot), Role.ATTEND: (Attention,),
+        Role.WHOLE: (Whole,),
+    }  # fmt: skip
+    if not issubclass(kind, DhloOp) or issubclass(kind, Reshape | Reduce | Scan | DynamicUpdateSlice):
+        return None
+    return next((role for role, classes in roles.items() if issubclass(kind, classes)), Role.POINT)
 
 
 def real_axes(sizes: tuple[Size, ...]) -> list[int]:

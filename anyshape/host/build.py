@@ -18,7 +18,7 @@ from anyshape.dialects import host
 from anyshape.dialects.arrays import ConstantEntry
 from anyshape.dialects.dhlo import Reshape, Weight
 from anyshape.dialects.dhlo.compaction import ReadSize
-from anyshape.dialects.dhlo.fusion import FusionOp
+from anyshape.dialects.dhlo.fusion import FusionOp, YieldOp
 from anyshape.dialects.dhlo.graph import updates_of
 from anyshape.dialects.locations import location_text
 from anyshape.dialects.sizes import dtype_of, sizes_of, symbols_of
@@ -26,7 +26,7 @@ from anyshape.dialects.tile import BufferType, buffer, buffer_of
 from anyshape.fusion import viewed
 from anyshape.kernels import Launch
 from anyshape.support.errors import CodegenError, ExportError
-from anyshape.symbolic import Relation, Size, describe_relation
+from anyshape.symbolic import Relation, Size, SizeLike, describe_relation
 
 SHOWN = 4
 """Values that the message of a guard can show (`ral_fail` takes four)."""
@@ -104,15 +104,12 @@ class _Builder:
         for op in self.graph.ops:
             match op:
                 case FusionOp():
-                    self._launch(op)
+                    self._launch_forms(op)
                 case ReadSize():
                     self._read(op)
                 case Reshape():
                     if op.result not in self.buffers:
-                        source = self._buffer(op.operands[0])
-                        # Not `_type_of`: an argument's buffer is signless already.
-                        type = buffer(buffer_of(source).element_type, sizes_of(op.result.type))
-                        self.buffers[op.result] = self._append(host.ViewOp(source, type)).results[0]
+                        self._view(op)
                 case _:
                     pass
         self.block.add_op(host.ReturnOp())
@@ -264,7 +261,33 @@ class _Builder:
             )  # fmt: skip
         return self.buffers[value]
 
-    def _launch(self, fusion: FusionOp) -> None:
+    def _launch_forms(self, fusion: FusionOp) -> None:
+        """Launch a fusion, or the fusions of its second form where that is the one to use: results lie at one place."""
+        if fusion.other is None:
+            self._launch(fusion)
+            return
+        block, when = fusion.other.block, fusion.condition
+        self._launch(fusion, 1 - when)
+        self.buffers.update(zip(block.args, map(self._buffer, fusion.inputs), strict=True))
+        last = block.last_op
+        assert isinstance(last, YieldOp)
+        for value, result in zip(last.values, fusion.results, strict=True):
+            root = viewed(value)
+            place = self.buffers[result]
+            self.buffers[root] = place if root is value else self._append(host.ViewOp(place, _type_of(root))).results[0]
+        for op in block.ops:
+            if isinstance(op, FusionOp):
+                self._launch(op, when)
+            elif isinstance(op, Reshape) and viewed(op.result) not in map(viewed, last.values):
+                self._view(op)
+
+    def _view(self, op: Reshape) -> None:
+        source = self._buffer(op.operands[0])
+        # Not `_type_of`: an argument's buffer is signless already.
+        type = buffer(buffer_of(source).element_type, sizes_of(op.result.type))
+        self.buffers[op.result] = self._append(host.ViewOp(source, type)).results[0]
+
+    def _launch(self, fusion: FusionOp, when: SizeLike = 1) -> None:
         launch = self.launches[fusion]
         self.launched.add(fusion)
         kernel = launch.plan.kernel
@@ -304,6 +327,7 @@ class _Builder:
                 grain=grain,
                 scratch=scratch,
                 outputs=len(fusion.results),
+                when=when,
             )
         )
 

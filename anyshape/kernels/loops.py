@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from anyshape.dialects.dhlo import Reduce
+from anyshape.dialects.dhlo import Pad, Reduce
+from anyshape.dialects.dhlo.border import BorderPad
+from anyshape.dialects.dhlo.parts import AxisPart
 from anyshape.dialects.sizes import dtype_of, numel, sizes_of
 from anyshape.dialects.tile import (
     BufferType,
@@ -39,22 +41,39 @@ SHORT_ROW = 3
 """Rows of this many points or fewer are computed side by side by every target: nothing of them is kept in memory."""
 
 
+MAX_BORDER = 8
+"""Places beside an operand's row that are computed point by point, at most."""
+MAX_WOVEN = 4
+"""Points of a last axis that are written out, at most: their vectors are woven into neighbours in registers."""
+LONG_ENOUGH = 4
+"""Points of the axis before it, at least."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """Points of the nest: parallel axes, and the axes of a row, the last in lanes; `stitched`: rows are reduced.
 
     Axes of size 1 are none of the nest's: values that have some are read and written at 0 there.
+
+    Args:
+        woven: so many points of one more axis, the last, are written out within the lanes: as lanes of its own it would fill no vector.
+        border: (before, size, behind) of a row of padded operands: lanes walk these, and what is beside is computed point by point.
     """
 
     parallel: tuple[Size, ...]
     row: tuple[Size, ...]
     stitched: bool
+    woven: int = 0
+    border: tuple[Size, Size, Size] | None = None
 
 
 def plan_loops(group: CanonicalGroup, name: str, sites: Mapping[Operation, int]) -> tuple[KernelOp, Size]:
     """The kernel, and the number of points that a launch divides."""
     collapsed = collapse(group.block)
-    return plan_collapsed(collapsed, name, group.names, carried_sites(sites, group.block, collapsed.block))
+    sites = carried_sites(sites, group.block, collapsed.block)
+    if group.kind == "flat":
+        return _plan_flat(collapsed, name, group.names, sites)
+    return plan_collapsed(collapsed, name, group.names, sites)
 
 
 def plan_collapsed(
@@ -72,7 +91,7 @@ def plan_collapsed(
         lanes = LanesOp(shape.row[0])
         kernel.body.block.add_op(lanes)
         with points.scope(lanes.body.block):
-            _store(points, outputs, (lanes.index,))
+            _store_woven(points, outputs, (lanes.index,), shape.woven)
             points.append(YieldOp())
         return kernel, shape.row[0]
     nest = ParallelOp(shape.parallel)
@@ -81,9 +100,31 @@ def plan_collapsed(
         row = nest.indices
         if shape.stitched:
             _stitch(points, collapsed, row, shape, outputs)
+        elif shape.woven:
+            (extent,) = shape.row
+            lanes = LanesOp(extent)
+            points.append(lanes)
+            with points.scope(lanes.body.block):
+                _store_woven(points, outputs, (*row, lanes.index), shape.woven)
+                points.append(YieldOp())
+        elif shape.border is not None:
+            _map_bordered(points, row, shape.border, outputs)
         else:
             _map_row(points, row, shape, outputs)
     return kernel, numel(shape.parallel)
+
+
+def _plan_flat(
+    collapsed: Collapsed, name: str, symbols: Sequence[str], sites: Mapping[Operation, int]
+) -> tuple[KernelOp, Size]:
+    """The kernel of a group whose results have the same points, all of which a launch divides: a thread has a part of a row."""
+    kernel, points = open_kernel(collapsed, name, symbols, sites)
+    outputs = list(zip(collapsed.results, kernel.body.block.args[len(collapsed.block.args) :], strict=True))
+    nest = ParallelOp(domain_of(collapsed.results[0]))
+    kernel.body.block.add_op(nest)
+    with points.scope(nest.body.block):
+        _store(points, outputs, nest.indices)
+    return kernel, numel(nest.extents.data)
 
 
 def open_kernel(
@@ -115,8 +156,28 @@ def _shape_of(collapsed: Collapsed) -> Shape:
     if spaces and all(space.innermost for space in spaces):
         rows = len(spaces[0].kept)
         return Shape(spaces[0].kept, spaces[0].domain[rows:], stitched=True)
-    widest = max((domain_of(value) for value in collapsed.results), key=len)
-    return Shape(widest[:-1], widest[-1:], stitched=False)
+    domains = [domain_of(value) for value in collapsed.results]
+    widest = max(domains, key=len)
+    if len(widest) > 1 and all(domain == widest for domain in domains):
+        *outer, before, last = widest
+        woven = last.constant_or(0)
+        if 0 < woven <= MAX_WOVEN and not spaces and before.constant_or(LONG_ENOUGH) >= LONG_ENOUGH:
+            return Shape(tuple(outer), (before,), stitched=False, woven=woven)
+    border = _border_of(collapsed, widest) if len(widest) > 1 and not spaces and set(domains) == {widest} else None
+    return Shape(widest[:-1], widest[-1:], stitched=False, border=border)
+
+
+def _border_of(collapsed: Collapsed, domain: Sequence[Size]) -> tuple[Size, Size, Size] | None:
+    """(before, size, behind) along the last axis, where all pads of the group agree on it and add few places."""
+    found: set[tuple[Size, Size, Size]] = set()
+    for op in collapsed.block.ops:
+        if isinstance(op, BorderPad | Pad) and op.result_sizes[-1] == domain[-1]:
+            found.add((op.size_list("low")[-1], op.operand_sizes()[-1], op.size_list("high")[-1]))
+    if len(found) != 1:
+        return None
+    (border,) = found
+    amounts = [size.constant_or(-1) for size in (border[0], border[2])]
+    return border if any(amounts) and all(0 <= amount <= MAX_BORDER for amount in amounts) else None
 
 
 def reductions_of(collapsed: Collapsed) -> list[Reduce]:
@@ -129,6 +190,38 @@ def _store(points: PlanPoints, outputs: Sequence[tuple[SSAValue, SSAValue]], at:
     for value, target in outputs:
         where = points.with_ones(value, at)
         points.append(StoreOp(points.evaluate(value, where), target, where))
+
+
+def _map_bordered(
+    points: PlanPoints,
+    row: tuple[SSAValue, ...],
+    border: tuple[Size, Size, Size],
+    outputs: Sequence[tuple[SSAValue, SSAValue]],
+) -> None:
+    """A row with a border: loops over the places before and behind, and lanes over those between, each at its own index."""
+    before, size, behind = border
+    for axis, start, is_inside in (
+        (LoopOp(before), Size.const(0), False), (LanesOp(size), before, True), (LoopOp(behind), before + size, False)
+    ):  # fmt: skip
+        if axis.size == Size.const(0):
+            continue
+        points.append(axis)
+        with points.scope(axis.body.block):
+            place = points.scalars.add(axis.index, points.size(start))
+            points.parts[place] = AxisPart(axis.index if is_inside else None)
+            _store(points, outputs, (*row, place))
+            points.append(YieldOp())
+
+
+def _store_woven(points: PlanPoints, outputs: Sequence[tuple[SSAValue, SSAValue]], at: At, count: int) -> None:
+    """As `_store`, at all `count` points of one more axis: first their values, so that the stores stand together."""
+    if not count:
+        _store(points, outputs, at)
+    for value, target in outputs if count else ():
+        places = [points.with_ones(value, (*at, points.size(number))) for number in range(count)]
+        values = [points.evaluate(value, place) for place in places]
+        for stored, place in zip(values, places, strict=True):
+            points.append(StoreOp(stored, target, place))
 
 
 def _map_row(

@@ -103,8 +103,8 @@ def plan_group(
     """The plan of one canonical group."""
     quantised = quantised_dot_of(group)
     if quantised is not None:
-        kernel, packed, inputs, offsets = plan_quantised(group, quantised, name, activations)
-        return Plan(kernel, inputs, packed, offsets)
+        product = plan_quantised(group, quantised, name, activations, sites)
+        return Plan(product.kernel, product.inputs, product.packed, product.offsets)
     convolution = convolution_of(group)
     if convolution is not None:
         kernel, inputs, offsets = plan_convolution(group, convolution, name)

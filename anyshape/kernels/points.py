@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.dhlo import DhloOp, DotGeneral, Reduce, Scan
+from anyshape.dialects.dhlo.parts import AxisPart
 from anyshape.dialects.dhlo.windows import WindowsFamily
 from anyshape.dialects.scalars import Scalars
 from anyshape.dialects.sizes import dtype_of, sizes_of
@@ -75,6 +76,7 @@ class PlanPoints:
         self._ops: list[DhloOp] = []
         self.kept: dict[SSAValue, KeptRow] = {}
         self.row: At = ()
+        self.parts: dict[SSAValue, AxisPart] = {}
         self.given: dict[SSAValue, SSAValue] = {}
         """Values known at the current point of an epilogue: the product itself."""
 
@@ -136,6 +138,10 @@ class PlanPoints:
         yield
         self._scopes[-1].elements = hidden
         self._guards.pop()
+
+    def part(self, index: SSAValue) -> AxisPart | None:
+        """What the loops around say of an index: the part of a padded axis that they walk, None where all of it."""
+        return self.parts.get(index)
 
     def check_index(self, index: SSAValue, bound: Size) -> SSAValue:
         site = self._sites[self._ops[-1]]

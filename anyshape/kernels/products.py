@@ -16,6 +16,7 @@ from anyshape.dialects.dhlo import DhloOp, DotGeneral
 from anyshape.dialects.dhlo.fusion import YieldOp
 from anyshape.dialects.dhlo.movement import delinearise
 from anyshape.dialects.dtypes import BF16, F16, F32, F64, I8, I32
+from anyshape.dialects.packed_blocks import PackedBlocks
 from anyshape.dialects.packed_panels import PackedOperand
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import BufferType, ContractOp, KernelOp, ScratchOp, buffer, factors_name
@@ -64,7 +65,7 @@ class ProductPlan:
 
     kernel: KernelOp
     inputs: tuple[int, ...]
-    packed: Mapping[int, PackedOperand]
+    packed: Mapping[int, PackedOperand | PackedBlocks]
     offsets: Mapping[int, Size]
 
 
@@ -87,11 +88,11 @@ def plan_product(
     (result,) = epilogue.results
     left = _left_buffer(lhs, matrices)
     rhs_sizes = _panel_sizes(packed) if packed else [*matrices.batch, matrices.k, matrices.n]
-    first: list[BufferType] = [left] if rows is None else _buffers(rows.collapsed.block.args)
+    first: list[BufferType] = [left] if rows is None else buffers_of(rows.collapsed.block.args)
     types: list[BufferType] = [
         *first,
         buffer(dtype_of(rhs.root.type).scalar, rhs_sizes, None if packed else matrices.rhs),
-        *_buffers(epilogue.block.args[1:]),
+        *buffers_of(epilogue.block.args[1:]),
         buffer(dtype_of(result.type).scalar, [*matrices.batch, matrices.m, matrices.n]),
     ]
     kernel = KernelOp(name, group.names, types)
@@ -127,7 +128,8 @@ def _left_buffer(lhs: Layout, matrices: Matrices) -> BufferType:
     return buffer(element, sizes, matrices.lhs if isinstance(lhs.root.owner, Block) else None)
 
 
-def _buffers(values: Sequence[SSAValue]) -> list[BufferType]:
+def buffers_of(values: Sequence[SSAValue]) -> list[BufferType]:
+    """A row-major buffer for each value."""
     return [buffer(dtype_of(value.type).scalar, sizes_of(value.type)) for value in values]
 
 

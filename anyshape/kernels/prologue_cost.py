@@ -11,7 +11,7 @@ and does not depend on the number of rows, nor on K, which is a factor of both t
 
 from __future__ import annotations
 
-from anyshape.dialects.dhlo import Reduce
+from anyshape.dialects.dhlo import DotGeneral, Reduce
 from anyshape.dialects.tile import ContractOp
 from anyshape.fusion import Proposal
 from anyshape.fusion.roles import cost_of, domain_of
@@ -26,7 +26,7 @@ USUAL_COLUMNS = 512
 
 def why_no_prologue(proposal: Proposal, machine: Machine) -> str | None:
     """None when the prologue pays on that machine, else the reason why not."""
-    if not is_tiled(proposal.dot):
+    if isinstance(proposal.dot, DotGeneral) and not is_tiled(proposal.dot):
         return "there are no register tiles for the product's element types"
     columns = proposal.matrices.n.constant_or(USUAL_COLUMNS)
     copies = min(machine.threads, -(-columns // ContractOp.PANEL))

@@ -13,6 +13,7 @@ import numpy as np
 
 from anyshape import llm
 from anyshape.dialects.arrays import Array
+from anyshape.driver.ahead import model_parts
 from anyshape.driver.graphs import built_graph, load_graph, of_length
 from anyshape.driver.stored import Summary
 from anyshape.llm import checkpoint, gguf
@@ -123,8 +124,9 @@ class Model:
         form = KeyCache(cache, config.kv_heads, config.head)
         text = "\n".join((config.text(), weights.text(), logits, cache))
 
+        parts = model_parts(weights.multiplied_formats(), options.activations, {"int8": "i8"}.get(cache, cache))
         built = built_graph(
-            text, weights.types(), lambda: llm.build_decoder(config, weights, form, logits), options, trace
+            text, weights.types(), lambda: llm.build_decoder(config, weights, form, logits), options, trace, parts
         )
         with trace.stage("load"):
             program = load_graph(built, lambda name: weights[name].array(), options)

@@ -76,9 +76,10 @@ class Form:
         arrays = [self._part(tensor, order) for tensor, order in self.parts]
         if len(arrays) == 1 and self.parts[0][1] is None:
             return arrays[0]
-        for tensor, _ in self.parts:
+        copy = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+        for tensor, _ in self.parts:  # only now: parts in their own order were views until they were joined
             drop_pages(tensor.data)
-        return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+        return copy
 
     def _part(self, tensor: Stored, order: Array | None) -> Array:
         if self.is_vector:
@@ -127,6 +128,11 @@ class WeightForms:
     def types(self) -> dict[str, ArrayType]:
         """The types of all weights, by name."""
         return {form.name: form.type for form in self}
+
+    def multiplied_formats(self) -> set[str]:
+        """The block formats of the matrices that something is multiplied by: all, but embeddings beside an output matrix."""
+        looked_up = "token_embd.weight" if "output.weight" in self else None
+        return {form.format for form in self if form.format is not None and form.name != looked_up}
 
     def text(self) -> str:
         """Names, shapes and stored types of all weights, as JSON: with the configuration, what the graph depends on."""

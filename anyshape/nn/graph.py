@@ -62,6 +62,7 @@ class Graph:
         self._sizes: list[tuple[int, str]] = []
         self._weights: dict[str, Tensor] = {}
         self._scope: tuple[str, ...] = ()
+        self._locations: dict[tuple[tuple[str, ...], str, int], LocationAttr] = {}
 
     # -- what comes from outside ------------------------------------------------------------------------------------
 
@@ -163,8 +164,15 @@ class Graph:
         frame: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             frame = frame.f_back
-        line = FileLineColLoc(StringAttr(frame.f_code.co_filename), IntAttr(frame.f_lineno), IntAttr(0))
-        return NameLoc(StringAttr("/".join(self._scope)), line) if self._scope else line
+        place = self._scope, frame.f_code.co_filename, frame.f_lineno
+        if place not in self._locations:
+            self._locations[place] = _location_of(*place)
+        return self._locations[place]
+
+
+def _location_of(scope: tuple[str, ...], file: str, line: int) -> LocationAttr:
+    place = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))
+    return NameLoc(StringAttr("/".join(scope)), place) if scope else place
 
 
 def _dtype(dtype: str | DType) -> DType:

@@ -109,7 +109,7 @@ def _retype(op: DhloOp, simplest: Callable[[Size], Size], retyped: Container[SSA
     """
     changed = any(operand in retyped for operand in op.operands)
     for key, attribute in op.attributes.items():
-        if isinstance(attribute, DimsAttr):
+        if isinstance(attribute, DimsAttr) and not op.bound_symbols:  # a size that gets its value here stays a symbol
             simpler = DimsAttr(tuple(map(simplest, attribute.data)))
             changed = changed or simpler != attribute
             op.attributes[key] = simpler

@@ -58,12 +58,11 @@ def chain_of(func: FuncOp, result: SSAValue, argument: BlockArgument) -> Sequenc
 
 def _check_readers(update: DynamicUpdateSlice, returned: Operation, result: int) -> None:
     """VerifyError where the tensor as it was before the update is read behind it."""
+    others = [use.operation for use in update.operands[0].uses if use.operation is not update]
+    if not others:
+        return
     order = {op: number for number, op in enumerate(update.parent.ops)} if update.parent else {}
-    late = [
-        use.operation
-        for use in update.operands[0].uses
-        if use.operation is not update and order[use.operation] > order[update]
-    ]
+    late = [other for other in others if order[other] > order[update]]
     if late:
         raise VerifyError(
             "a tensor is read after it was updated in place",

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.dhlo import DhloOp
 from anyshape.dialects.dhlo.graph import facts_of
@@ -71,13 +72,14 @@ def rewrite_until_stable(func: FuncOp, pass_name: str, rewrite: Rewrite) -> Coun
     worklist = _Worklist(ops)
     budget = REWRITES_PER_OP * (len(ops) + 1)
     rules: list[str] = []
+    rewriter = _Rewriter(worklist, InsertPoint.at_start(func.body.block))
     while (op := worklist.pop()) is not None:
         if not isinstance(op, DhloOp) or op.parent is None:
             continue
         if not any(result.uses for result in op.results) and not op.bound_symbols:
             worklist.erase(op)
             continue
-        done = rewrite(op, _rewriter_at(op, worklist))
+        done = rewrite(op, rewriter.at(op))
         if done is None:
             continue
         rules.append(f"{op.name}: {done.rule}")
@@ -130,17 +132,24 @@ class _Worklist:
             self.push(owner)
 
 
-def _rewriter_at(op: Operation, worklist: _Worklist) -> PatternRewriter:
-    """Inserts before `op`; new ops have its source location and are visited too."""
-    rewriter = PatternRewriter(op)
+class _Rewriter(PatternRewriter):
+    """Inserts before the op that is visited; new ops have its source location and are visited too."""
 
-    def inserted(new: Operation) -> None:
+    def __init__(self, worklist: _Worklist, place: InsertPoint) -> None:
+        super().__init__(place)
+        self._worklist = worklist
+        self._location: LocationAttr = UnknownLoc()
+        self.operation_insertion_handler.append(self._inserted)
+
+    def at(self, op: Operation) -> PatternRewriter:
+        """The same rewriter, before `op`: most ops are left as they are, and making one costs more than looking at them."""
+        self.insertion_point, self._location = InsertPoint.before(op), op.location
+        return self
+
+    def _inserted(self, new: Operation) -> None:
         if isinstance(new.location, UnknownLoc):
-            new.location = op.location
-        worklist.push(new)
-
-    rewriter.operation_insertion_handler.append(inserted)
-    return rewriter
+            new.location = self._location
+        self._worklist.push(new)
 
 
 def _check_types(pass_name: str, op: Operation, done: Rewritten) -> None:

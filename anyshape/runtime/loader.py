@@ -56,6 +56,7 @@ _INT32, _INT64, _ADDRESS, _TEXT = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_
 _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "ral_abi": (_INT32, ()),
     "ral_report_index": (None, (_ADDRESS, _INT64, _INT64, _INT64)),
+    "ral_run_parts": (None, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT64, _INT64)),
     "ral_launch": (_INT32, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT64, _INT64, _INT64)),
     "ral_arena": (_ADDRESS, (_ADDRESS, _INT64)),
     "ral_arena_part": (_ADDRESS, (_ADDRESS, _INT32, _INT64)),

@@ -159,21 +159,33 @@ static int32_t report_launch_error(ral_context *context, const ral_error_cell *e
                 error->index, error->bound);
 }
 
+/* Cuts a job of one or more points into chunks and runs them. */
+static void run_job(ral_context *context, ral_job *job, ral_block *scratch) {
+    if (job->extent <= job->grain || context->threads == 1) {
+        ral_run_chunk(job, 0, scratch);
+        return;
+    }
+    const int64_t grains = (job->extent - 1) / job->grain + 1, most = (int64_t)context->threads * CHUNKS_PER_THREAD;
+    job->chunks = grains < most ? grains : most;
+    job->base = grains / job->chunks;
+    job->extra = grains % job->chunks;
+    ral_pool_run(context->pool, job, scratch);
+}
+
 int32_t ral_launch(ral_context *context, ral_kernel kernel, void *const *buffers, const int64_t *sizes, int64_t extent,
                    int64_t grain, int64_t scratch_bytes) {
     if (extent <= 0) return RAL_OK;
-    ral_error_cell error = {0};
+    ral_error_cell error = {.context = context};
     ral_job job = {kernel, buffers, sizes, extent, grain < 1 ? 1 : grain, 1, 1, 0, scratch_bytes, &error};
-    if (extent <= job.grain || context->threads == 1) {
-        ral_run_chunk(&job, 0, &context->scratch);
-    } else {
-        const int64_t grains = (extent - 1) / job.grain + 1, most = (int64_t)context->threads * CHUNKS_PER_THREAD;
-        job.chunks = grains < most ? grains : most;
-        job.base = grains / job.chunks;
-        job.extra = grains % job.chunks;
-        ral_pool_run(context->pool, &job, &context->scratch);
-    }
+    run_job(context, &job, &context->scratch);
     return error.code == RAL_OK ? RAL_OK : report_launch_error(context, &error, scratch_bytes);
+}
+
+void ral_run_parts(ral_error_cell *error, ral_kernel kernel, void *const *buffers, const int64_t *sizes, int64_t extent,
+                   int64_t grain) {
+    if (extent <= 0) return;
+    ral_job job = {kernel, buffers, sizes, extent, grain < 1 ? 1 : grain, 1, 1, 0, 0, error};
+    run_job(error->context, &job, NULL);
 }
 
 /* ---- strided copies ---------------------------------------------------------------------------------------------- */

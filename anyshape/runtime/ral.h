@@ -80,6 +80,7 @@ typedef struct {
 typedef struct {
     RAL_ATOMIC(int64_t) code;
     int64_t site, index, bound;
+    ral_context *context; /* whose launch it is */
 } ral_error_cell;
 
 /* A compiled kernel: works on the points [begin, end) of its outermost parallel axis. `scratch` belongs to the executing
@@ -91,6 +92,12 @@ typedef void (*ral_kernel)(void *const *buffers, const int64_t *sizes, int64_t b
 
 /* Records that `index` is outside [0, bound) at `site`. Thread safe; the first report wins. */
 RAL_API void ral_report_index(ral_error_cell *error, int64_t site, int64_t index, int64_t bound);
+
+/* Runs `kernel` over [0, extent) in the middle of another, cut as by `ral_launch`, and returns when all of it is done. Its
+ * points have no scratch; what they share is in `buffers`. Where the calling kernel is a launch of one chunk, all threads take
+ * part, which costs about a microsecond where they are awake; else its caller runs all chunks. */
+RAL_API void ral_run_parts(ral_error_cell *error, ral_kernel kernel, void *const *buffers, const int64_t *sizes,
+                           int64_t extent, int64_t grain);
 
 /* ---- services called by host programs ---------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@ Every class derives from `AnyshapeError` and, where Python has a fitting built-i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 class AnyshapeError(Exception):
@@ -55,15 +56,18 @@ def _field_line(label: str, value: object) -> str:
     return f"  {label + ':':<{_LABEL_WIDTH}}{continuation.join(str(value).splitlines())}"
 
 
-class GuardError(AnyshapeError, ValueError):
-    """The sizes of the inputs break a condition under which the program was compiled."""
+class GuardError(AnyshapeError, ValueError, RuntimeError, IndexError):
+    """The sizes of the inputs break a condition under which the program was compiled.
+
+    PyTorch raises RuntimeError for most sizes, ValueError for some, IndexError for the maximum along an axis without elements.
+    """
 
 
-class DtypeError(AnyshapeError, TypeError):
-    """A tensor has another element type than the program takes."""
+class DtypeError(AnyshapeError, TypeError, RuntimeError):
+    """A tensor has another element type than the program takes; PyTorch raises TypeError for some, RuntimeError for others."""
 
 
-class RankError(AnyshapeError, ValueError):
+class RankError(AnyshapeError, ValueError, RuntimeError):
     """A tensor has another number of axes than the program takes."""
 
 
@@ -109,6 +113,31 @@ class OptionError(AnyshapeError, ValueError):
 
 class ExportError(AnyshapeError):
     """A framework could not hand over the model as a graph."""
+
+
+class ModelError(ExportError):
+    """The model itself raises an error for the example arguments; what is raised is of the class of that error too (`model_error`)."""
+
+
+def model_error(error: Exception, remedy: str | None = None) -> ModelError:
+    """A ModelError that `except type(error)` catches as well, with the text of `error`."""
+    kind = _model_error_of(next(each for each in type(error).__mro__ if each.__module__ in _PLAIN_MODULES))
+    return kind(
+        "the model does not take the example arguments",
+        got=f"{type(error).__name__}: {str(error).strip()[:2000]}",
+        remedy=remedy,
+    )
+
+
+_PLAIN_MODULES = ("builtins", "torch._C", "torch.linalg")
+"""Modules whose exceptions are made of a message alone; of others, the nearest class of these is taken."""
+
+
+@lru_cache(maxsize=64)
+def _model_error_of(kind: type[Exception]) -> type[ModelError]:
+    if issubclass(ModelError, kind):
+        return ModelError
+    return type("ModelError", (ModelError, kind), {"__module__": __name__, "__doc__": ModelError.__doc__})
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from anyshape.symbolic.errors import ContradictionError, DivisorError, SizeError
 from anyshape.symbolic.expr import Monomial, Size, SizeLike, constant_divisor, make_size
 from anyshape.symbolic.knowledge import EVERY_DIVISOR, Interval, Knowledge
 from anyshape.symbolic.prove import is_nonnegative, lower_bound
-from anyshape.symbolic.relation import Relation
-from anyshape.symbolic.simplify import divide_out_nonzero, expand_mods, simplify
+from anyshape.symbolic.relation import Relation, RelationOp
+from anyshape.symbolic.simplify import divide_out_nonzero, expand_inner_mods, expand_mods, simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +174,22 @@ class Facts:
         difference = self.simplify(relation.rhs - relation.lhs)
         if difference.symbols:
             difference = self.simplify(expand_mods(difference, self._known))
-        match relation.op:
+        answer = self._decide(relation.op, difference)
+        if answer is None:
+            opened = self.simplify(expand_inner_mods(difference, self._known))
+            answer = self._decide(relation.op, opened) if opened.is_constant else None
+        return answer
+
+    def _decide(self, op: RelationOp, difference: Size) -> bool | None:
+        """Whether 0 `op` difference."""
+        match op:
             case "==":
                 return self._is_zero(difference)
             case "!=":
                 return _negate(self._is_zero(difference))
             case "<=":
                 return self._is_nonnegative(difference)
-            case "<":  # a < b -> not (b <= a)
+            case "<":  # 0 < a -> not (a <= 0)
                 return _negate(self._is_nonnegative(-difference))
 
     def _is_zero(self, size: Size) -> bool | None:

@@ -42,6 +42,34 @@ def expand_mods(size: Size, known: Knowledge) -> Size:
     return total
 
 
+def expand_inner_mods(size: Size, known: Knowledge) -> Size:
+    """The same laws inside operators too, as in (x + (-x) mod d) floordiv d -> -((-x) floordiv d); `size` where there is none."""
+    total = Size.const(0)
+    for monomial, coefficient in size.terms:
+        term = Size.const(coefficient)
+        for atom in monomial:
+            term = term * _expand_atom(atom, known)
+        total = total + term
+    return total
+
+
+def _expand_atom(atom: Atom, known: Knowledge) -> Size:
+    if atom.kind == "symbol":
+        return make_size({(atom,): 1})
+    args = [expand_inner_mods(argument, known) for argument in atom.args]
+    match atom.kind:
+        case "floordiv" if known.is_nonzero(args[1]):
+            return _floordiv(args[0], args[1], known)
+        case "mod" if known.is_nonzero(args[1]):
+            return args[0] - args[1] * _floordiv(args[0], args[1], known)
+        case "min":
+            return size_min(*args)
+        case "max":
+            return size_max(*args)
+        case _:
+            return make_size({(atom,): 1})
+
+
 def divide_out_nonzero(size: Size, known: Knowledge) -> Size:
     """size / f, f the product of the known non-zero atoms of every term: size == 0 exactly where the result is."""
     for atom in dict.fromkeys(size.terms[0][0] if size.terms else ()):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench import model, plots, tables, tiles
+from bench import blocks, model, plots, tables, tiles
 
 ROWS: list[dict[str, Any]] = [
     {"kind": "product", "kernel": "384×384", "shape": "1×384", "predicted_ns": 2000.0, "measured_ns": 1000.0},
@@ -52,12 +52,19 @@ def test_a_case_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model, "CASES", (model.Case(case.kind, case.title, case.module, case.shapes[:2]),))
     monkeypatch.setattr(tiles, "ROWS", (6, 1000))
     monkeypatch.setattr(tiles, "STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(blocks, "PANELS", 2)
+    monkeypatch.setattr(blocks, "BLOCK_DEPTHS", (256, 1536))
     result = model.measure_model(lambda text: None)
     cases = [row for row in result["rows"] if row["kind"] == "softmax"]
     assert [row["shape"] for row in cases] == ["1×384", "16×384"]
     found = {(row["kernel"], row["shape"]) for row in result["rows"] if row["kind"] == "register tile"}
     assert {kernel.partition("×")[0] for kernel, _ in found} == {"6"}, "1000 rows fit no machine's registers"
     assert {shape for _, shape in found} == {"panels from second level", "panels from memory"}
+    measured = {
+        row["kernel"].partition(" ")[0]: row["measured_ns"] for row in result["rows"] if row["kind"] == "cache block"
+    }
+    assert set(measured) == {f"{rows}×{depth}" for rows in blocks.BLOCK_ROWS for depth in (256, 1536)}
+    assert min(measured.values()) > 0
     for row in result["rows"]:
         assert row["predicted_ns"] > 0 and row["measured_ns"] > 0
 

@@ -9,8 +9,8 @@ import pytest
 from tests.coverage.overloads import DTYPES, call_of, core_overloads, how, in_dtypes, listed_overloads, read_calls
 from tests.coverage.page import PAGE
 from tests.coverage.probing import probe
+from tests.drawn import commit
 from tests.opinfo.running import capturing_fast
-from tests.opinfo.test_slice import commit
 
 REMEDY = "write docs/coverage.md anew: make coverage, or python -m tests.coverage --rows, which probes nothing"
 

@@ -119,7 +119,7 @@ def test_symbols_do_not_make_kernels() -> None:
     g = FunctionBuilder()
     planned = plan(g.finish(g(Softmax, g.input(M, N), axis=1), g(Softmax, g.input(N, K), axis=1)))
     assert len(planned.fusions) == 2
-    assert len(planned.kernels) == 1
+    assert len(planned.kernels) == 1 + 3, "one of the first form, three of the second"
 
 
 def test_attention_takes_the_transposes_around_it() -> None:

@@ -26,7 +26,7 @@ from anyshape.dialects.tile import KernelOp
 from anyshape.dialects.tile.verify import verify_kernel
 from anyshape.driver.build import build_objects, load_program
 from anyshape.driver.pipeline import run_graph_passes
-from anyshape.fusion import Decision, copy_shared_results, decide_fusion, outline_groups
+from anyshape.fusion import Decision, RowLimits, add_long_rows, copy_shared_results, decide_fusion, outline_groups
 from anyshape.host import LaunchShape, build_program
 from anyshape.kernels import PlanTable, why_no_prologue
 from anyshape.runtime import numpy_adaptor
@@ -39,6 +39,7 @@ from tests.kernels.nesting import check_nesting
 OPTIONS = Options(verify=True, threads=2)
 ONE_THREAD = Machine()
 """What plans are made for: there every prologue that is possible pays."""
+LIMITS = RowLimits(cached=1 << 16, busy=4)
 Run = Callable[[Sequence[Array]], list[Array]]
 
 
@@ -78,19 +79,21 @@ def prepared(func: FuncOp, store: ConstantStore) -> FuncOp:
     return next(op for op in module.body.block.ops if isinstance(op, FuncOp))
 
 
-def plan(func: FuncOp, store: ConstantStore | None = None) -> Planned:
-    """Fuse and plan a copy of `func`; every plan is verified."""
+def plan(func: FuncOp, store: ConstantStore | None = None, limits: RowLimits = LIMITS) -> Planned:
+    """Fuse and plan a copy of `func`; every plan is verified. Rows beyond the limits have a second form."""
     store = ConstantStore() if store is None else store
     main = prepared(func, store)
     decision = decide_fusion(main, lambda proposal: why_no_prologue(proposal, ONE_THREAD))
     outline_groups(main, decision)
     copy_shared_results(main)
+    add_long_rows(main, limits)
     main.verify()
     table, launches = PlanTable(), {}
     for fusion in main.body.block.ops:
         if isinstance(fusion, FusionOp):
             constant = frozenset(i for i, value in enumerate(fusion.inputs) if isinstance(value.owner, Weight))
             launches[fusion] = table.launch_of(fusion, constant)
+            launches |= {other: table.launch_of(other, frozenset()) for other in fusion.fusions[1:]}
     kernels = {each.kernel.sym_name.data: each.kernel for each in table.plans.values()}
     one = Size.const(1)
     shapes = {each.kernel.sym_name.data: LaunchShape(each.extent or one, one, one) for each in table.plans.values()}

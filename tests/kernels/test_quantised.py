@@ -1,5 +1,6 @@
 """Products with block-quantised weights in graphs: claimed, fused, and equal to products with the decoded weights in f64."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,21 +21,26 @@ from anyshape.dialects.dhlo import (
     Gather,
     Multiply,
     QuantisedDot,
+    RmsNorm,
     Silu,
+    Slice,
     Transpose,
     Weight,
 )
 from anyshape.dialects.dhlo.graph import FunctionBuilder
 from anyshape.dialects.dtypes import I64, U8
 from anyshape.dialects.sizes import sizes_of
+from anyshape.driver import build
 from anyshape.driver.build import build_objects, load_program
 from anyshape.runtime import numpy_adaptor
 from anyshape.support.errors import OptionError
 from anyshape.support.options import Options
 from anyshape.support.trace import Trace
+from anyshape.symbolic import Size
 from tests.dialects.test_block_formats import random_rows
-from tests.kernels.harness import compiled, plan
+from tests.kernels.harness import compiled, inputs_of, plan
 
+B, S = Size.symbol("b"), Size.symbol("s")
 SIZES = (0, 1, 3, 4, 8, 17, 33)
 EXACT = 1e-7
 """Normalised mean square error of activations rounded to 16 bits."""
@@ -106,6 +112,39 @@ def test_what_follows_is_part_of_the_product() -> None:
         a, c = (wide @ f.decode(w).astype(np.float64).T for f, w in zip(formats[:2], (gate, up), strict=True))
         expected = (a / (1 + np.exp(-a)) * c) @ formats[2].decode(down).astype(np.float64).T + wide + bias
         assert error(run([value])[0], expected) < EXACT
+
+
+def normalised(g: FunctionBuilder) -> SSAValue:
+    return g(RmsNorm, g.input("b", "s", 64), g.input(64), axes=(2,), epsilon=1e-5)
+
+
+def gated(g: FunctionBuilder) -> SSAValue:
+    both = g.input("b", "s", 128)
+    left, right = (g(Slice, both, starts=(0, 0, at), sizes=(B, S, 64), strides=(1, 1, 1)) for at in (0, 64))
+    return g(Multiply, g(Silu, left), right)
+
+
+@pytest.mark.parametrize("rows", [normalised, gated], ids=lambda rows: rows.__name__)
+@pytest.mark.parametrize("has_epilogue", [False, True])
+def test_rows_are_computed_on_the_way_into_the_product(
+    rows: Callable[[FunctionBuilder], SSAValue], has_epilogue: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One kernel, and the same bytes as of two."""
+    format, rng, store = FORMATS["q4_1"], np.random.default_rng(11), ConstantStore()
+    weights = random_rows(format, (200,), 2, rng)
+    g = FunctionBuilder()
+    y = product(g, rows(g), decoded(g, store, format, weights))
+    func = g.finish(g(Silu, y) if has_epilogue else y)
+    monkeypatch.setattr(build, "why_no_prologue", lambda *_: None)
+    planned, fused = plan(func, store), compiled(func, store)
+    assert planned.kinds == ["contract"] and "prologue" in str(*planned.kernels.values())
+    monkeypatch.setattr(build, "why_no_prologue", lambda *_: "no")
+    apart = compiled(func, store)
+    for b, s in ((1, 1), (2, 3), (1, 10), (0, 4), (1, 100), (3, 200)):
+        values = inputs_of(func, {"b": b, "s": s}, s)
+        one, other = fused(values)[0], apart(values)[0]
+        assert one.tobytes() == other.tobytes()
+        assert error(one, planned.run(values)[0]) < EXACT
 
 
 def test_a_transposed_weight_is_the_same_product() -> None:

@@ -60,10 +60,19 @@ def upsampling() -> nn.Module:
     )  # fmt: skip
 
 
+def phases() -> nn.Module:
+    """Transposed convolutions whose phases share windows, by 3 × 3, 2 × 3 and 1 × 4, in groups, and one whose phases do not."""
+    return nn.Sequential(
+        nn.ConvTranspose2d(3, 8, 6, 3, padding=2), nn.ReLU(), nn.ConvTranspose2d(8, 8, (4, 3), (2, 3), padding=(2, 0), groups=2),
+        nn.ConvTranspose2d(8, 4, (3, 4), (1, 4), dilation=(2, 1)), nn.ConvTranspose2d(4, 4, 4, 2, padding=1, dilation=3),
+    )  # fmt: skip
+
+
 BLOCKS: dict[str, tuple[Callable[[], nn.Module], int]] = {
     "residual": (Residual, 12),
     "inverted": (inverted, 6),
     "upsampling": (upsampling, 3),
+    "phases": (phases, 3),
 }
 
 

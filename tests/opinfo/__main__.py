@@ -2,6 +2,7 @@
 
 Every op that OpInfo has for the CPU: float32 whole, a part of bfloat16, int64 and bool. A stopped run goes on where it was. The
 exit status is 1 where a program is worse than `counts.json` says; `--update` checks in what was found and writes `docs/opinfo.md`.
+`--errors` runs calls that PyTorch rejects instead.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.opinfo.errors import ERRORS, error_cases
 from tests.opinfo.page import Listed, write_page
 from tests.opinfo.pool import Pool, Record, Task
 from tests.opinfo.programs import DTYPES, OPS, drawn, programs_of
@@ -62,11 +64,14 @@ def _counted(found: dict[str, int]) -> str:
 def _tasks(options: argparse.Namespace, results: Results, listed: Listed) -> Iterator[Task]:
     """Programs that are asked for and not in `results`, op by op; `listed` gets how many programs and samples there are at all."""
     again = set(options.again)
-    for dtype in options.dtype or DTYPES:
+    for dtype in [ERRORS] if options.errors else options.dtype or DTYPES:
         for op in OPS:
             if options.op and op not in options.op and OPS[op].name not in options.op:
                 continue
-            programs = drawn(programs_of(op, dtype), op, dtype)
+            if options.errors:
+                programs = [case.program for case in error_cases(op)]
+            else:
+                programs = drawn(programs_of(op, dtype), op, dtype)
             known = listed.get(dtype, (0, 0))
             listed[dtype] = known[0] + len(programs), known[1] + sum(len(program.calls) for program in programs)
             numbers = tuple(
@@ -99,6 +104,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="worker processes")
     parser.add_argument("--op", action="append", help="only this op, all its variants; may be given again")
     parser.add_argument("--dtype", action="append", choices=tuple(DTYPES), help="only this dtype; may be given again")
+    parser.add_argument("--errors", action="store_true", help="calls that PyTorch rejects, instead of samples")
     parser.add_argument("--minutes", type=float, help="stop then; the next call goes on")
     parser.add_argument(
         "--results", type=Path, default=ROOT / "build" / "opinfo" / "results.jsonl", help="file of records"

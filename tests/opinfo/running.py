@@ -45,6 +45,10 @@ class Outcome:
     programs: int = 0
     seconds: float = 0.0
 
+    @property
+    def samples(self) -> int:
+        return self.right + self.refused + self.wrong + self.failed
+
 
 def run(sampled: SampledProgram, options: anyshape.Options) -> Outcome:
     """Compile from the first sample and run all; a size that a program refuses is the example of the next."""

@@ -16,6 +16,7 @@ from typing import IO, Any
 import torch
 
 import anyshape
+from tests.opinfo.errors import ERRORS, error_cases, run_case
 from tests.opinfo.programs import programs_of
 from tests.opinfo.running import capturing_fast, run
 
@@ -36,11 +37,18 @@ def _serve(task: dict[str, Any], options: anyshape.Options, answers: IO[str]) ->
     def answer(**fields: Any) -> None:
         answers.write(json.dumps(fields) + "\n")
 
-    programs = programs_of(task["op"], task["dtype"])
-    for number in task["numbers"]:
-        program = programs[number]
-        answer(begins=number, samples=len(program.calls))
-        answer(number=number, samples=len(program.calls), **vars(run(program, options)))
+    if task["dtype"] == ERRORS:
+        cases = {case.program.number: case for case in error_cases(task["op"])}
+        for number in task["numbers"]:
+            answer(begins=number, samples=1)
+            outcome = run_case(cases[number], options)
+            answer(number=number, samples=outcome.samples, **vars(outcome))
+    else:
+        programs = programs_of(task["op"], task["dtype"])
+        for number in task["numbers"]:
+            program = programs[number]
+            answer(begins=number, samples=len(program.calls))
+            answer(number=number, samples=len(program.calls), **vars(run(program, options)))
     answer(done=True)
 
 

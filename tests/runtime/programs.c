@@ -14,6 +14,24 @@ void mark_chunks(void *const *buffers, const int64_t *sizes, int64_t begin, int6
     for (int64_t i = begin; i < end; i++) out[i] = begin;
 }
 
+static void add_one(void *const *buffers, const int64_t *sizes, int64_t begin, int64_t end, void *scratch,
+                    ral_error_cell *error) {
+    (void)scratch;
+    for (int64_t i = begin; i < end; i++) {
+        atomic_fetch_add((_Atomic int64_t *)buffers[0] + i, 1);
+        if (i == sizes[2]) ral_report_index(error, 1, i, sizes[0]);
+    }
+}
+
+/* buffers[0][i] += 1 for all i < sizes[0], in parts of sizes[1], in the middle of each point; sizes[2] is reported where it comes. */
+void run_parts(void *const *buffers, const int64_t *sizes, int64_t begin, int64_t end, void *scratch,
+               ral_error_cell *error) {
+    memset(scratch, 1, 64);
+    for (int64_t i = begin; i < end; i++) ral_run_parts(error, add_one, buffers, sizes, sizes[0], sizes[1]);
+    for (int byte = 0; byte < 64; byte++)
+        if (((char *)scratch)[byte] != 1) ral_report_index(error, 1, byte, 0);
+}
+
 /* buffers[0][i] = who runs point i, buffers[1][i] = its turn, counted from 1 in buffers[1][sizes[0]]. */
 void note_order(void *const *buffers, const int64_t *sizes, int64_t begin, int64_t end, void *scratch,
                 ral_error_cell *error) {

@@ -97,6 +97,24 @@ def test_every_point_runs_once_with_aligned_private_scratch(launcher: Launchers)
         np.testing.assert_array_equal(remainders, 0)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("extent", [1, 5], ids=["alone", "among others"])
+def test_parts_within_a_kernel_run_once_and_leave_its_scratch_alone(
+    launcher: Launchers, threads: int, extent: int
+) -> None:
+    context = launcher(threads)
+    for points, grain in ((1, 1), (100, 3), (0, 1)):
+        counts = np.zeros(points, np.int64)
+        assert context.launch("run_parts", [counts], [points, grain, -1], extent, 1, 64) == Code.OK
+        np.testing.assert_array_equal(counts, extent)
+
+
+def test_an_error_in_a_part_is_that_of_the_launch(launcher: Launchers) -> None:
+    context = launcher(2)
+    assert context.launch("run_parts", [np.zeros(9, np.int64)], [9, 1, 7], 1, 1, 64) == Code.INDEX
+    assert "index 7" in context.error()
+
+
 def test_launches_end_beside_busy_processes_on_more_threads_than_cores(launcher: Launchers) -> None:
     """The caller never waits for a worker that the system does not run: it takes the chunks that are left itself."""
     threads = 4 * (os.cpu_count() or 1)

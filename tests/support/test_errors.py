@@ -23,6 +23,7 @@ PARENTS = {
     "VerifyError": ValueError,
     "OptionError": ValueError,
     "ExportError": Exception,
+    "ModelError": Exception,
 }
 
 
@@ -61,6 +62,24 @@ def test_each_error_is_caught_as_its_builtin_and_survives_pickle(name: str, pare
         assert type(twin) is type(error)
         assert str(twin) == str(error)
         assert (twin.where, twin.got, twin.expected, twin.remedy) == ("here", 1, 2, "do")
+
+
+def test_a_model_error_is_caught_as_what_the_model_raised() -> None:
+    class Own(KeyError):
+        """An error of the model's own, with a constructor of its own."""
+
+        def __init__(self) -> None:
+            super().__init__("missing")
+
+    for cause, kind in (
+        (IndexError("axis 3"), IndexError),
+        (ZeroDivisionError("0"), ZeroDivisionError),
+        (Own(), KeyError),
+    ):
+        error = errors.model_error(cause)
+        assert isinstance(error, errors.ModelError)
+        assert isinstance(error, kind)
+        assert str(cause) in str(error)
 
 
 def test_every_error_class_is_in_the_table() -> None:

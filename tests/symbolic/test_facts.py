@@ -279,3 +279,23 @@ def test_ranges_of_quotients_are_those_of_their_corners(x: tuple[int, int], d: t
     assert facts.range_of(parse_size("x floordiv d")) == (min(quotients), max(quotients))
     lo, hi = facts.range_of(parse_size("x mod d"))
     assert lo is not None and hi is not None and lo <= min(remainders) and max(remainders) <= hi
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        "n + (-n) mod 4 == 4*((n + (-n) mod 4) floordiv 4)",
+        "n + n mod 2 == 2*((n + n mod 2) floordiv 2)",
+        "(n + n mod 2 + 1) floordiv 2 == (n + n mod 2) floordiv 2",
+        "((n floordiv 2 + (-(n floordiv 2)) mod 7) floordiv 7)*7 == n floordiv 2 + (-(n floordiv 2)) mod 7",
+        "(b*n + b*((-n) mod 4)) mod 4 == 0",
+    ],
+)
+def test_a_padded_size_is_a_multiple(relation: str) -> None:
+    claim = parse_relation(relation)
+    assert all(claim.evaluate({"n": n, "b": b}) for n in range(60) for b in range(3))
+    assert Facts().prove(claim) is True
+
+
+def test_a_size_that_is_padded_otherwise_is_no_multiple() -> None:
+    assert Facts().prove(parse_relation("n + n mod 3 == 3*((n + n mod 3) floordiv 3)")) is None

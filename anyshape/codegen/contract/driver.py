@@ -22,6 +22,7 @@ from enum import IntEnum, auto
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.records import ResultSlots
 from anyshape.codegen.symbols import pack_rhs_name
 from anyshape.codegen.tiles.dots import dots_arguments, dots_name, emit_dots
 from anyshape.codegen.tiles.microkernel import TileTable, emit_tiles, tile_arguments, tile_name
@@ -72,11 +73,12 @@ class Slot(IntEnum):
     """1 when `LHS_SCRATCH` holds these rows from the call before, provided that they fit one depth block."""
     RHS_SCRATCH = auto()
     GATHER = auto()
-    """A function (context, first k, steps, target) that puts a panel's depth block, row-major as it would lie in memory, to `target`, or
-    null: then rhs is in memory."""
+    """A function (context, panel of the task, first k, steps, target) that puts a panel's depth block, row-major as it would lie in
+    memory, to `target`, or null: then rhs is in memory."""
 
 
 SLOTS = len(Slot)
+RESULT = ResultSlots(Slot.FIRST_COLUMN, Slot.COLUMNS, Slot.OUT, Slot.INIT)
 
 
 def block_name(element: str) -> str:
@@ -210,7 +212,7 @@ def _emit_narrow_rhs(block: _Block, panel: Value, first_k: Value, columns: Value
     gathered = b.offset(slot[Slot.RHS_SCRATCH], block.rhs_element, gathered_at(block.shape))
     branch = b.if_(block.gathers)
     with branch.then():
-        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], first_k, lhs.steps, gathered])
+        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], panel, first_k, lhs.steps, gathered])
     branch = b.if_(b.not_(is_packed))
     with branch.then():
         strides = [
@@ -248,7 +250,7 @@ def _emit_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: 
     packs = b.and_(b.not_(b.or_(direct, block.gathers)), b.not_(single))
     branch = b.if_(block.gathers)
     with branch.then():
-        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], first_k, lhs.steps, scratch])
+        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], panel, first_k, lhs.steps, scratch])
     branch = b.if_(packs)
     with branch.then():
         steps = [slot[Slot.RHS_DEPTH], slot[Slot.RHS_COLUMN]]

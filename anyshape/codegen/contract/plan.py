@@ -17,12 +17,12 @@ from typing import cast
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.contract.driver import SLOTS, Slot, block_name, declare_block_driver
+from anyshape.codegen.contract.driver import RESULT, SLOTS, Slot, block_name, declare_block_driver
 from anyshape.codegen.contract.epilogue import bias_of, emit_tile_epilogue, tile_epilogue_arguments
-from anyshape.codegen.contract.prologue import row_bytes, rows_bytes, rows_kernel
+from anyshape.codegen.contract.prologue import copied_table, kept_scratch, row_bytes, rows_bytes, rows_kernel
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
-from anyshape.codegen.points import EmittedKernel, emit_kernel, scratch_bytes_of
-from anyshape.codegen.sizes import emit_size
+from anyshape.codegen.points import EmittedKernel, emit_kernel
+from anyshape.codegen.records import DriverCaller, symbols_of
 from anyshape.codegen.tiles.schedule import Schedule
 from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, SUM_ELEMENTS, TileShape, tile_shape
 from anyshape.dialects.packed_panels import PANEL, packed_depth
@@ -116,7 +116,7 @@ class _Layout:
         return _Layout(
             shape, op.batch.data, rows, columns, depth, lhs.strides.data, rhs.strides.data, out.strides.data,
             op.packed is not None, _block_rows(op, shape, machine), wanted_tasks, in_place, bias if is_plain else None,
-            is_plain, None if op.prologue is None else op, _kept_scratch(op, machine), machine.threads,
+            is_plain, None if op.prologue is None else op, kept_scratch(op, machine), machine.threads,
         )  # fmt: skip
 
     @property
@@ -179,14 +179,6 @@ class _Layout:
         return self.lhs_scratch + self.rhs_scratch + self.out_scratch
 
 
-def _kept_scratch(op: ContractOp, machine: Machine) -> Size:
-    """What the kernel of a prologue's rows keeps of the rows that it computes side by side."""
-    kernel = op.parent_op()
-    if op.prologue is None or not isinstance(kernel, KernelOp):
-        return Size.const(0)
-    return scratch_bytes_of(rows_kernel(kernel, op), machine)
-
-
 def _block_rows(op: ContractOp, shape: TileShape, machine: Machine) -> int:
     """Rows of a row block; those that a prologue computes fill at most the second-level cache, all of their depth."""
     rows = shape.block_rows(op.extents.data[2])
@@ -230,16 +222,8 @@ class _Rows:
     buffers: Value
 
 
-def _copied_table(b: Builder, buffers: Value, count: int) -> Value:
-    """A copy of the launch's table of buffers, with room for one more."""
-    table = b.alloca(b.ptr, count + 1)
-    for position in range(count):
-        b.store(b.load(b.offset(buffers, b.i64, position), b.ptr), b.offset(table, b.i64, position))
-    return table
-
-
 @dataclass
-class _KernelBody:
+class _KernelBody(DriverCaller):
     """The body of a kernel under construction."""
 
     b: Builder
@@ -262,10 +246,10 @@ class _KernelBody:
     ) -> _KernelBody:  # fmt: skip
         task = b.alloca(b.i64, SLOTS)
         context = b.alloca(b.i64, 3 + len(layout.batch))
-        symbols = {name: b.load(args[1], b.i64, number) for number, name in enumerate(kernel.symbol_names)}
+        symbols = symbols_of(b, args[1], kernel.symbol_names)
         shape = layout.shape
         elements = b.type(shape.lhs_memory), b.type(shape.rhs_memory), b.type(shape.sum_element)
-        table = None if rows is None else _Rows(rows, _copied_table(b, args[0], len(kernel.body.block.args)))
+        table = None if rows is None else _Rows(rows, copied_table(b, args[0], len(kernel.body.block.args)))
         body = _KernelBody(b, kernel, op, layout, args, symbols, *elements, task, context, table)
         body._store_fixed_slots(tile_epilogue)
         return body
@@ -281,40 +265,29 @@ class _KernelBody:
             if layout.packed
             else (*layout.rhs[-2:], PANEL * layout.rhs[-1])
         )
-        self._set(Slot.DEPTH, layout.depth)
-        self._set(Slot.LHS_ROW, layout.lhs[-2])
-        self._set(Slot.LHS_DEPTH, layout.lhs[-1])
-        self._set(Slot.RHS_DEPTH, rhs[0])
-        self._set(Slot.RHS_COLUMN, rhs[1])
-        self._set(Slot.RHS_PANEL, rhs[2])
-        self._set(Slot.PACKED, int(layout.packed))
-        self._set(Slot.OUT_ROW, layout.out[-2] if layout.in_place else PANEL)
+        self.set(Slot.DEPTH, layout.depth)
+        self.set(Slot.LHS_ROW, layout.lhs[-2])
+        self.set(Slot.LHS_DEPTH, layout.lhs[-1])
+        self.set(Slot.RHS_DEPTH, rhs[0])
+        self.set(Slot.RHS_COLUMN, rhs[1])
+        self.set(Slot.RHS_PANEL, rhs[2])
+        self.set(Slot.PACKED, int(layout.packed))
+        self.set(Slot.OUT_ROW, layout.out[-2] if layout.in_place else PANEL)
         if tile_epilogue is None:
-            self._set(Slot.EPILOGUE, 0)
+            self.set(Slot.EPILOGUE, 0)
         else:
-            self._set(Slot.EPILOGUE, b.function_address(tile_epilogue, tile_epilogue_arguments(b)))
-        self._set(Slot.CONTEXT, self.context)
-        self._set(Slot.GATHER, 0)
-        self._set(Slot.LHS_SCRATCH, scratch)
-        self._set(Slot.RHS_SCRATCH, b.offset(scratch, b.i8, layout.lhs_scratch))
-
-    def _set(self, slot: Slot, value: Value | Size | int) -> None:
-        b = self.b
-        if isinstance(value, int):
-            value = b.const(b.i64, value)
-        elif isinstance(value, Size):
-            value = self._size(value)
-        b.store(value, b.offset(self.task, b.i64, slot.value))
-
-    def _size(self, size: Size) -> Value:
-        return emit_size(self.b, size, self.symbols)
+            self.set(Slot.EPILOGUE, b.function_address(tile_epilogue, tile_epilogue_arguments(b)))
+        self.set(Slot.CONTEXT, self.context)
+        self.set(Slot.GATHER, 0)
+        self.set(Slot.LHS_SCRATCH, scratch)
+        self.set(Slot.RHS_SCRATCH, b.offset(scratch, b.i8, layout.lhs_scratch))
 
     def emit(self) -> None:
         """For each row of tasks, the part of it that lies in [begin, end)."""
         b, layout = self.b, self.layout
         begin, end = self.args[2], self.args[3]
-        rows = self._size(layout.rows)
-        blocks, groups = self._size(layout.blocks), self._size(layout.groups)
+        rows = self.size(layout.rows)
+        blocks, groups = self.size(layout.blocks), self.size(layout.groups)
         with b.for_(b.div(begin, groups), b.ceildiv(end, groups)) as line:
             first = b.maximum(b.sub(begin, b.mul(line.index, groups)), 0)
             last = b.minimum(b.sub(end, b.mul(line.index, groups)), groups)
@@ -323,30 +296,30 @@ class _KernelBody:
             first_row = b.div(b.mul(rows, block), blocks)
             last_row = b.div(b.mul(rows, b.add(block, 1)), blocks)
             indices = self._batch_indices(batch)
-            self._set(Slot.ROWS, b.sub(last_row, first_row))
-            self._set(Slot.FIRST_ROW, first_row)
+            self.set(Slot.ROWS, b.sub(last_row, first_row))
+            self.set(Slot.FIRST_ROW, first_row)
             if self.rows is None:
                 lhs = self._address(self.op.lhs, layout.lhs, [*indices, first_row], self.lhs_element)
             else:
                 lhs = self._emit_rows(self.rows, b.mul(batch, rows), first_row, last_row)
-                panels = self._size(layout.panels)
+                panels = self.size(layout.panels)
                 first, last = (b.div(b.mul(panels, number), groups) for number in (first, last))
-            self._set(Slot.LHS, lhs)
+            self.set(Slot.LHS, lhs)
             if layout.in_place:
-                self._set(Slot.LHS_KEPT, 0)
+                self.set(Slot.LHS_KEPT, 0)
                 self._emit_panels(indices, first_row, first, last)
             else:
                 with b.for_(first, last) as panel:
-                    self._set(Slot.LHS_KEPT, b.convert(b.cmp("sgt", panel.index, first), b.i64, signed=False))
+                    self.set(Slot.LHS_KEPT, b.convert(b.cmp("sgt", panel.index, first), b.i64, signed=False))
                     self._emit_panels(indices, first_row, panel.index, b.add(panel.index, 1))
 
     def _emit_rows(self, rows: _Rows, before: Value, first_row: Value, last_row: Value) -> Value:
         """Compute the rows of a block of a batch point that has `before` rows in front of it; where they are."""
         b, layout = self.b, self.layout
         start = b.offset(self.args[4], b.i8, layout.scratch_bytes)
-        row_zero = b.offset(start, self.lhs_element, b.neg(b.mul(first_row, self._size(layout.depth))))
+        row_zero = b.offset(start, self.lhs_element, b.neg(b.mul(first_row, self.size(layout.depth))))
         b.store(row_zero, b.offset(rows.buffers, b.i64, len(self.kernel.body.block.args)))
-        kept = b.offset(start, b.i8, self._size(rows_bytes(self.op, layout.block_rows)))
+        kept = b.offset(start, b.i8, self.size(rows_bytes(self.op, layout.block_rows)))
         points = [b.add(before, row) for row in (first_row, last_row)]
         b.call(rows.name, [rows.buffers, self.args[1], *points, kept, self.args[5]])
         return start
@@ -359,7 +332,7 @@ class _KernelBody:
             if axis == 0:
                 index = number
             else:
-                extent = self._size(size)
+                extent = self.size(size)
                 quotient = b.div(number, extent)
                 index = b.sub(number, b.mul(quotient, extent))
                 number = quotient
@@ -370,34 +343,26 @@ class _KernelBody:
     def _address(self, buffer: SSAValue, strides: Sequence[Size], indices: Sequence[Value], element: Type) -> Value:
         """The address of buffer[indices, 0…]."""
         b = self.b
-        pointer = self._buffer(buffer)
+        pointer = self.buffer(buffer)
         for stride, index in zip(strides, indices, strict=False):
-            pointer = b.offset(pointer, element, b.mul(index, self._size(stride)))
+            pointer = b.offset(pointer, element, b.mul(index, self.size(stride)))
         return pointer
-
-    def _buffer(self, buffer: SSAValue) -> Value:
-        assert isinstance(buffer, BlockArgument)
-        return self.b.load(self.b.offset(self.args[0], self.b.i64, buffer.index), self.b.ptr)
 
     def _emit_panels(self, indices: list[Value], first_row: Value, first: Value, last: Value) -> None:
         """Call the block driver for the panels [first, last) of a row block."""
         b, layout = self.b, self.layout
         column = b.mul(first, PANEL)
-        columns = b.sub(b.minimum(b.mul(last, PANEL), self._size(layout.columns)), column)
-        self._set(Slot.FIRST_COLUMN, column)
-        self._set(Slot.COLUMNS, columns)
-        rhs = self._buffer(self.op.rhs)
+        columns = b.sub(b.minimum(b.mul(last, PANEL), self.size(layout.columns)), column)
+        rhs = self.buffer(self.op.rhs)
         if not layout.packed:
             rhs = self._address(self.op.rhs, layout.rhs, indices, self.rhs_element)
         panel_stride = b.load(b.offset(self.task, b.i64, Slot.RHS_PANEL.value), b.i64)
-        self._set(Slot.RHS, b.offset(rhs, self.rhs_element, b.mul(first, panel_stride)))
+        self.set(Slot.RHS, b.offset(rhs, self.rhs_element, b.mul(first, panel_stride)))
         if layout.in_place:
             out = self._address(self.op.out, layout.out, [*indices, first_row], self.sum_element)
-            self._set(Slot.OUT, b.offset(out, self.sum_element, column))
+            out = b.offset(out, self.sum_element, column)
         else:
-            self._set(Slot.OUT, b.offset(self.args[4], b.i8, layout.lhs_scratch + layout.rhs_scratch))
-        if layout.bias is None:
-            self._set(Slot.INIT, 0)
-        else:
-            self._set(Slot.INIT, b.offset(self._buffer(layout.bias), self.sum_element, column))
+            out = b.offset(self.args[4], b.i8, layout.lhs_scratch + layout.rhs_scratch)
+        bias = None if layout.bias is None else (self.buffer(layout.bias), self.sum_element)
+        self.set_result(RESULT, column, columns, out, bias)
         b.call(block_name(layout.shape.element), [self.task])

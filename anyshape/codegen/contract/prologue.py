@@ -9,11 +9,15 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
+from anyshape.codegen.builder import Builder
+from anyshape.codegen.mlir import Value
+from anyshape.codegen.points import scratch_bytes_of
 from anyshape.codegen.sizes import element_bytes
 from anyshape.codegen.tiles.shape import LINE
 from anyshape.dialects.sizes import row_major_strides
 from anyshape.dialects.tile.contract import ContractOp
 from anyshape.dialects.tile.ops import BufferType, KernelOp, ParallelOp, buffer, buffer_of
+from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
 
 ZERO, ONE = Size.const(0), Size.const(1)
@@ -61,4 +65,20 @@ def _whole_lines(type_: BufferType) -> Size:
     return (bytes_ + (LINE - 1)) // LINE * LINE
 
 
-__all__ = ["row_bytes", "rows_bytes", "rows_kernel"]
+def kept_scratch(op: ContractOp, machine: Machine) -> Size:
+    """What the kernel of a prologue's rows keeps of the rows that it computes side by side; nothing without a prologue."""
+    kernel = op.parent_op()
+    if op.prologue is None or not isinstance(kernel, KernelOp):
+        return ZERO
+    return scratch_bytes_of(rows_kernel(kernel, op), machine)
+
+
+def copied_table(b: Builder, buffers: Value, count: int) -> Value:
+    """A copy of the launch's table of buffers, with room for one more: that of the rows."""
+    table = b.alloca(b.ptr, count + 1)
+    for position in range(count):
+        b.store(b.load(b.offset(buffers, b.i64, position), b.ptr), b.offset(table, b.i64, position))
+    return table
+
+
+__all__ = ["copied_table", "kept_scratch", "row_bytes", "rows_bytes", "rows_kernel"]

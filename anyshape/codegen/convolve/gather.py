@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum, auto
+from itertools import pairwise
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.convolve.runs import Runs, symbols_of
+from anyshape.codegen.convolve.runs import Runs
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.records import symbols_of
 from anyshape.codegen.sizes import emit_size
 from anyshape.dialects.packed_panels import PANEL
 
@@ -25,34 +27,45 @@ class Context(IntEnum):
     IMAGE = auto()
     """The first element of the channels of the group."""
     COLUMNS = auto()
-    """Of the panel."""
+    """Of the task."""
 
 
 def gather_arguments(b: Builder) -> list[Type]:
-    """(context, first k, steps, target)."""
-    return [b.ptr, b.i64, b.i64, b.ptr]
+    """(context, panel of the task, first k, steps, target)."""
+    return [b.ptr, b.i64, b.i64, b.i64, b.ptr]
 
 
 def emit_gather(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: Runs, element: str) -> None:
     """Define the function for elements of that type; columns beyond the panel's are 0."""
     b = Builder()
     with module.function(name, gather_arguments(b), internal=True) as f:
-        context, first, steps, target = f.args
+        context, panel, first, steps, target = f.args
         tables, image = (
             b.load(b.offset(context, b.i64, slot.value), b.ptr) for slot in (Context.TABLES, Context.IMAGE)
         )
         sizes = b.load(b.offset(context, b.i64, Context.SIZES.value), b.ptr)
         channel = emit_size(b, runs.image.strides.data[1], symbols_of(b, sizes, symbols))
         columns = b.load(b.offset(context, b.i64, Context.COLUMNS.value), b.i64)
+        columns = b.sub(columns, b.mul(panel, PANEL))
+        tables = b.offset(tables, b.i8, b.mul(panel, runs.bytes))
         body = _Gather(b, runs, b.type(element), tables, image, columns)
         c = b.div(first, runs.points)
         point = b.sub(first, b.mul(c, runs.points))
-        with b.for_(0, steps, 1, [point, b.mul(c, channel)]) as k:
-            at, start = k.args
-            body.emit_row(at, start, b.offset(target, body.element, b.mul(k.index, PANEL)))
-            following = b.add(at, 1)
-            ends = b.cmp("eq", following, runs.points)
-            k.yield_(b.select(ends, 0, following), b.select(ends, b.add(start, channel), start))
+
+        def emit_rows(is_plain: bool) -> None:
+            with b.for_(0, steps, 1, [point, b.mul(c, channel)]) as k:
+                at, start = k.args
+                row = b.offset(target, body.element, b.mul(k.index, PANEL))
+                (body.emit_plain_row if is_plain else body.emit_row)(at, start, row)
+                following = b.add(at, 1)
+                ends = b.cmp("eq", following, runs.points)
+                k.yield_(b.select(ends, 0, following), b.select(ends, b.add(start, channel), start))
+
+        branch = b.if_(body.is_plain(), has_else=True)
+        with branch.then():
+            emit_rows(is_plain=True)
+        with branch.otherwise():
+            emit_rows(is_plain=False)
 
 
 class _Gather:
@@ -67,11 +80,33 @@ class _Gather:
         self.parts = _parts(runs)
         self.bits = [b.constant_vector(b.i32, _bits_of_part(runs, part, self.parts)) for part in range(self.parts)]
 
+    def is_plain(self) -> Value:
+        """Whether each vector of the panel is one run: its rows then ask nothing."""
+        b, plain = self.b, self.b.cmp("sge", self.columns, PANEL)
+        for first, end in pairwise(self.starts):
+            plain = b.and_(plain, b.cmp("eq", b.sub(end, first), 1))
+        return plain
+
+    def emit_plain_row(self, point: Value, start: Value, target: Value) -> None:
+        """As `emit_row`, of a panel that `is_plain`."""
+        b, lanes = self.b, self.runs.lanes
+        element, masks = self._places(point, start)
+        zeros = [b.splat(0, self.element, lanes)] * self.parts
+        for vector in range(self.runs.vectors):
+            own = b.load(masks, b.i32, self.starts[vector])
+            parts = self._load_run(b.add(element, self.first[vector]), own, zeros)
+            b.store(_picked(b, parts, self.parts, lanes), b.offset(target, self.element, vector * lanes))
+
+    def _places(self, point: Value, start: Value) -> tuple[Value, Value]:
+        """The element that the window point of a channel adds, and its masks."""
+        b, runs = self.b, self.runs
+        element = b.add(start, b.load(self.points, b.i64, point))
+        return element, self.masks if runs.is_inside else b.offset(self.masks, b.i32, b.mul(point, PANEL))
+
     def emit_row(self, point: Value, start: Value, target: Value) -> None:
         """All columns of one k: a window point, and the channel that starts at element `start`."""
         b, runs = self.b, self.runs
-        element = b.add(start, b.load(self.points, b.i64, point))
-        masks = self.masks if runs.is_inside else b.offset(self.masks, b.i32, b.mul(point, PANEL))
+        element, masks = self._places(point, start)
         for vector in range(runs.vectors):
             at = b.offset(target, self.element, vector * runs.lanes)
             branch = b.if_(b.cmp("slt", b.const(b.i64, vector * runs.lanes), self.columns), has_else=True)

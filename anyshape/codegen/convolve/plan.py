@@ -1,8 +1,9 @@
-"""The kernel of a convolution: its tasks, and what it hands to the block driver of `codegen.contract`.
+"""The kernel of a convolution as a product: its tasks, and what it hands to the block driver of `codegen.contract`.
 
-A task is (group, row block of filters, panel of 64 columns), panels running fastest, or slowest where the filters of several groups stay in
-the second-level cache, so that where a panel lies is written down once for all groups. Columns are the places of all results of the
-batch one after another, so that small images share panels.
+A task is (group, row block of filters, span of panels of 64 columns), spans running fastest, or slowest where the filters of several groups
+stay in the second-level cache, so that where a panel lies is written down once for all groups. A span is one panel, but several where they
+are many and the filters do not stay in that cache, so that a depth block of them meets all panels of the span. Columns are the
+places of all results of the batch one after another, so that small images share panels.
 
 The sums of a task stay in scratch; of each tile just stored the epilogue makes results.
 """
@@ -13,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.contract.driver import (
+    RESULT,
     SLOTS,
     Slot,
     block_name,
@@ -26,9 +28,10 @@ from anyshape.codegen.contract.driver import (
 from anyshape.codegen.contract.epilogue import tile_epilogue_arguments
 from anyshape.codegen.contract.plan import can_contract
 from anyshape.codegen.convolve.gather import Context, emit_gather, gather_arguments
-from anyshape.codegen.convolve.runs import MAX_LANES, Runs, emit_points, emit_runs, symbols_of
+from anyshape.codegen.convolve.runs import MAX_LANES, Runs, emit_points, emit_runs
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.points import EmittedKernel, emit_rectangle
+from anyshape.codegen.records import DriverCaller, symbols_of
 from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.schedule import Schedule
 from anyshape.codegen.tiles.shape import LINE, TileShape, tile_shape
@@ -42,18 +45,20 @@ from anyshape.support.machine import Machine
 from anyshape.symbolic import Size, size_max, size_min
 
 _TASKS_PER_THREAD = 4
+_SPAN = 4
+"""Panels of a span, at most."""
 _SMALL_BLOCK_ROWS = 24
 """Rows below which a block would gather its panels too often for what it multiplies."""
 
 
-def convolve_schedule(op: ContractOp, machine: Machine) -> Schedule:
+def gathered_schedule(op: ContractOp, machine: Machine) -> Schedule:
     """The schedule of a convolution; sizes over the kernel's symbols."""
     layout = _Layout.of(op, machine)
     grain = grain_of(product_time(_work(op, layout, machine).task, machine, footprint=machine.l2), machine)
-    return Schedule(layout.groups * layout.blocks * layout.panels, grain, Size.const(layout.scratch_bytes))
+    return Schedule(layout.groups * layout.blocks * layout.spans, grain, Size.const(layout.scratch_bytes))
 
 
-def convolve_time(op: ContractOp, machine: Machine) -> Size:
+def gathered_time(op: ContractOp, machine: Machine) -> Size:
     """What the cost model expects of a convolution on one core."""
     return product_time(_work(op, _Layout.of(op, machine), machine), machine)
 
@@ -78,6 +83,7 @@ class _Layout:
         line: columns of one batch point.
         wanted_tasks: tasks of a launch below which row blocks are made smaller.
         keeps_panels: panels run slowest.
+        span: panels of a span, at most.
     """
 
     shape: TileShape
@@ -90,6 +96,7 @@ class _Layout:
     block_rows: int
     wanted_tasks: int
     keeps_panels: bool
+    span: int
 
     @staticmethod
     def of(op: ContractOp, machine: Machine) -> _Layout:
@@ -106,8 +113,9 @@ class _Layout:
         tasks = _TASKS_PER_THREAD * machine.threads
         filters = (rows * depth * shape.lhs_memory_bytes).constant_or(machine.l2)
         keeps = groups > 1 and filters <= machine.l2 // 2
+        span = _SPAN if groups == 1 and filters > machine.l2 // 2 else 1
         return _Layout(
-            shape, runs, groups, rows // groups, batch * line, line, depth, shape.block_rows(depth), tasks, keeps
+            shape, runs, groups, rows // groups, batch * line, line, depth, shape.block_rows(depth), tasks, keeps, span
         )
 
     @property
@@ -115,12 +123,25 @@ class _Layout:
         return (self.columns + (PANEL - 1)) // PANEL
 
     @property
+    def fewest_blocks(self) -> Size:
+        """Row blocks of a group that the cache allows."""
+        return (self.rows + (self.block_rows - 1)) // self.block_rows
+
+    @property
+    def own_panels(self) -> Size:
+        """Panels of a span: as many as leave threads tasks enough."""
+        return size_max(1, size_min(self.span, self.panels * self.fewest_blocks // self.wanted_tasks))
+
+    @property
+    def spans(self) -> Size:
+        return (self.panels + (self.own_panels - 1)) // self.own_panels
+
+    @property
     def blocks(self) -> Size:
         """Row blocks of a group: as few as the cache allows, but where panels are few, enough for threads to share evenly."""
-        fewest = (self.rows + (self.block_rows - 1)) // self.block_rows
-        tasks = self.groups * self.panels
+        tasks = self.groups * self.spans
         wanted = (tasks + (self.wanted_tasks - 1)) // size_max(1, tasks)
-        return size_max(fewest, size_min(self.rows // _SMALL_BLOCK_ROWS, wanted))
+        return size_max(self.fewest_blocks, size_min(self.rows // _SMALL_BLOCK_ROWS, wanted))
 
     @property
     def lhs_scratch(self) -> int:
@@ -138,18 +159,18 @@ class _Layout:
 
     @property
     def out_scratch(self) -> int:
-        return self.block_rows * PANEL * self.shape.sum_bytes
+        return self.block_rows * self.span * PANEL * self.shape.sum_bytes
 
     @property
     def scratch_bytes(self) -> int:
-        return self.lhs_scratch + self.rhs_scratch + self.out_scratch + self.runs.bytes
+        return self.lhs_scratch + self.rhs_scratch + self.out_scratch + self.span * self.runs.bytes
 
 
 def _whole_lines(bytes_: int) -> int:
     return -(-bytes_ // LINE) * LINE
 
 
-def emit_convolution(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine: Machine) -> EmittedKernel:
+def emit_gathered(module: ModuleBuilder, kernel: KernelOp, op: Operation, machine: Machine) -> EmittedKernel:
     """Define the kernel of a convolution. Its block driver is external: link `microkernels.shared_objects`."""
     op = cast(ContractOp, op)
     layout = _Layout.of(op, machine)
@@ -166,7 +187,7 @@ def emit_convolution(module: ModuleBuilder, kernel: KernelOp, op: Operation, mac
     arguments = [b.ptr, b.ptr, b.i64, b.i64, b.ptr, b.ptr]
     with module.function(name, arguments) as f:
         _KernelBody.begin(b, kernel, op, layout, f.args).emit()
-    return EmittedKernel(name, convolve_schedule(op, machine).scratch_bytes)
+    return EmittedKernel(name, gathered_schedule(op, machine).scratch_bytes)
 
 
 def _emit_tile_epilogue(module: ModuleBuilder, b: Builder, kernel: KernelOp, layout: _Layout) -> None:
@@ -193,7 +214,7 @@ def _emit_tile_epilogue(module: ModuleBuilder, b: Builder, kernel: KernelOp, lay
 
 
 @dataclass
-class _KernelBody:
+class _KernelBody(DriverCaller):
     """The body of a kernel under construction."""
 
     b: Builder
@@ -211,7 +232,7 @@ class _KernelBody:
     def begin(b: Builder, kernel: KernelOp, op: ContractOp, layout: _Layout, args: list[Value]) -> _KernelBody:
         task, context = b.alloca(b.i64, SLOTS), b.alloca(b.i64, len(Context))
         symbols = symbols_of(b, args[1], kernel.symbol_names)
-        tables = b.offset(args[4], b.i8, layout.scratch_bytes - layout.runs.bytes)
+        tables = b.offset(args[4], b.i8, layout.scratch_bytes - layout.span * layout.runs.bytes)
         element = b.type(layout.shape.lhs_memory)
         name = kernel.sym_name.data
         body = _KernelBody(b, name, op, layout, args, symbols, element, task, context, tables)
@@ -226,77 +247,66 @@ class _KernelBody:
         for slot, value in fixed.items():
             b.store(value, b.offset(self.context, b.i64, slot.value))
         scratch = self.args[4]
-        sums = layout.lhs_scratch + layout.rhs_scratch
         values: dict[Slot, Value | Size | int] = {
             Slot.DEPTH: layout.depth, Slot.LHS_ROW: buffer_of(self.op.lhs).strides.data[1], Slot.LHS_DEPTH: 1,
             Slot.RHS: scratch, Slot.RHS_DEPTH: 0, Slot.RHS_COLUMN: 0, Slot.RHS_PANEL: 0, Slot.PACKED: 0,
-            Slot.OUT: b.offset(scratch, b.i8, sums), Slot.OUT_ROW: PANEL, Slot.INIT: 0,
+            Slot.OUT_ROW: layout.span * PANEL,
             Slot.EPILOGUE: b.function_address(f"{name}_tile", tile_epilogue_arguments(b)), Slot.CONTEXT: self.context,
             Slot.LHS_SCRATCH: scratch, Slot.RHS_SCRATCH: b.offset(scratch, b.i8, layout.lhs_scratch),
             Slot.GATHER: b.function_address(f"{name}_gather", gather_arguments(b)),
         }  # fmt: skip
         for slot, value in values.items():
-            self._set(slot, value)
-        b.call(f"{name}_points", [self.args[1], self.tables])
-
-    def _set(self, slot: Slot, value: Value | Size | int) -> None:
-        b = self.b
-        if isinstance(value, int):
-            value = b.const(b.i64, value)
-        elif isinstance(value, Size):
-            value = self._size(value)
-        b.store(value, b.offset(self.task, b.i64, slot.value))
-
-    def _size(self, size: Size) -> Value:
-        return emit_size(self.b, size, self.symbols)
-
-    def _buffer(self, buffer: SSAValue) -> Value:
-        assert isinstance(buffer, BlockArgument)
-        return self.b.load(self.b.offset(self.args[0], self.b.i64, buffer.index), self.b.ptr)
+            self.set(slot, value)
+        for panel in range(layout.span):
+            b.call(f"{name}_points", [self.args[1], b.offset(self.tables, b.i8, panel * layout.runs.bytes)])
 
     def emit(self) -> None:
         """For each row of tasks, the part of it that lies in [begin, end)."""
         b, layout = self.b, self.layout
         begin, end = self.args[2], self.args[3]
-        blocks, panels = self._size(layout.blocks), self._size(layout.panels)
-        width = b.mul(blocks, layout.groups) if layout.keeps_panels else panels
+        blocks, spans = self.size(layout.blocks), self.size(layout.spans)
+        width = b.mul(blocks, layout.groups) if layout.keeps_panels else spans
         with b.for_(b.div(begin, width), b.ceildiv(end, width)) as line:
             first = b.maximum(b.sub(begin, b.mul(line.index, width)), 0)
             last = b.minimum(b.sub(end, b.mul(line.index, width)), width)
-            (self._begin_panel if layout.keeps_panels else self._begin_rows)(line.index)
+            (self._begin_span if layout.keeps_panels else self._begin_rows)(line.index)
             with b.for_(first, last) as task:
                 is_copied = b.const(b.i1, 0) if layout.keeps_panels else b.cmp("sgt", task.index, first)
-                self._set(Slot.LHS_KEPT, b.convert(is_copied, b.i64, signed=False))
-                (self._begin_rows if layout.keeps_panels else self._begin_panel)(task.index)
+                self.set(Slot.LHS_KEPT, b.convert(is_copied, b.i64, signed=False))
+                (self._begin_rows if layout.keeps_panels else self._begin_span)(task.index)
                 b.call(block_name(layout.shape.element), [self.task])
 
     def _begin_rows(self, number: Value) -> None:
         """Tasks from here on are of row block `number`, groups one after another."""
         b, layout = self.b, self.layout
         filters, image = buffer_of(self.op.lhs), buffer_of(self.op.rhs)
-        rows, blocks = self._size(layout.rows), self._size(layout.blocks)
+        rows, blocks = self.size(layout.rows), self.size(layout.blocks)
         group = b.div(number, blocks)
         block = b.sub(number, b.mul(group, blocks))
         start = b.mul(group, rows)
         first_row = b.add(start, b.div(b.mul(rows, block), blocks))
         last_row = b.add(start, b.div(b.mul(rows, b.add(block, 1)), blocks))
-        self._set(Slot.ROWS, b.sub(last_row, first_row))
-        self._set(Slot.FIRST_ROW, first_row)
-        row = b.mul(first_row, self._size(filters.strides.data[1]))
-        self._set(Slot.LHS, b.offset(self._buffer(self.op.lhs), self.factor_element, row))
-        channels = b.mul(group, self._size(layout.depth // layout.runs.points * image.strides.data[1]))
-        own = b.offset(self._buffer(self.op.rhs), self.factor_element, channels)
+        self.set(Slot.ROWS, b.sub(last_row, first_row))
+        self.set(Slot.FIRST_ROW, first_row)
+        row = b.mul(first_row, self.size(filters.strides.data[1]))
+        self.set(Slot.LHS, b.offset(self.buffer(self.op.lhs), self.factor_element, row))
+        channels = b.mul(group, self.size(layout.depth // layout.runs.points * image.strides.data[1]))
+        own = b.offset(self.buffer(self.op.rhs), self.factor_element, channels)
         b.store(own, b.offset(self.context, b.i64, Context.IMAGE.value))
 
-    def _begin_panel(self, panel: Value) -> None:
-        """Tasks from here on are of that panel."""
+    def _begin_span(self, number: Value) -> None:
+        """Tasks from here on are of the panels of that span."""
         b, layout = self.b, self.layout
-        column = b.mul(panel, PANEL)
-        columns = b.minimum(b.sub(self._size(layout.columns), column), PANEL)
-        self._set(Slot.FIRST_COLUMN, column)
-        self._set(Slot.COLUMNS, columns)
+        own = b.mul(self.size(layout.own_panels), PANEL)
+        column = b.mul(number, own)
+        columns = b.minimum(b.sub(self.size(layout.columns), column), own)
+        self.set_result(RESULT, column, columns, b.offset(self.args[4], b.i8, layout.lhs_scratch + layout.rhs_scratch))
         b.store(columns, b.offset(self.context, b.i64, Context.COLUMNS.value))
-        b.call(f"{self.name}_runs", [self.args[1], self.tables, column, columns])
+        with b.for_(0, b.ceildiv(columns, PANEL)) as panel:
+            first = b.mul(panel.index, PANEL)
+            tables = b.offset(self.tables, b.i8, b.mul(panel.index, layout.runs.bytes))
+            count = b.minimum(b.sub(columns, first), PANEL)
+            b.call(f"{self.name}_runs", [self.args[1], tables, b.add(column, first), count])
 
 
-__all__ = ["convolve_schedule", "convolve_time", "emit_convolution"]
+__all__ = ["emit_gathered", "gathered_schedule", "gathered_time"]

@@ -15,12 +15,13 @@ a vector has a single run, wherever its lines end. For each window point and run
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
+from anyshape.codegen.records import symbols_of
 from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.shape import LINE
 from anyshape.dialects.packed_panels import PANEL
@@ -142,7 +143,7 @@ class _Code:
 
     @staticmethod
     def of(b: Builder, runs: Runs, table: Value, names: Sequence[str]) -> _Code:
-        symbols = {name: b.load(table, b.i64, number) for number, name in enumerate(names)}
+        symbols = symbols_of(b, table, names)
 
         def values(sizes: Sequence[Size]) -> tuple[Value, ...]:
             return tuple(emit_size(b, size, symbols) for size in sizes)
@@ -286,9 +287,4 @@ def _add_lanes(code: _Code, mask: Value, lanes: _Lanes, low: Value, high: Value)
     b.store(b.or_(bits, earlier), mask)
 
 
-def symbols_of(b: Builder, sizes: Value, names: Sequence[str]) -> Mapping[str, Value]:
-    """The size symbols of a kernel, from its table."""
-    return {name: b.load(sizes, b.i64, number) for number, name in enumerate(names)}
-
-
-__all__ = ["MAX_LANES", "Runs", "emit_points", "emit_runs", "points_arguments", "runs_arguments", "symbols_of"]
+__all__ = ["MAX_LANES", "Runs", "emit_points", "emit_runs", "points_arguments", "runs_arguments"]

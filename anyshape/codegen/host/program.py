@@ -8,8 +8,8 @@ that fails leaves its error in the context and its code is returned.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import reduce
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -147,6 +147,13 @@ class _Slots:
         self.address: Value = b.alloca(element, max(count, 1), alignment=8)
         self._held: dict[int, Value] = {}
 
+    @contextmanager
+    def sometimes(self) -> Generator[None]:
+        """Stores inside may not be carried out: afterwards only those slots are known that hold what they held before."""
+        before = dict(self._held)
+        yield
+        self._held = {slot: value for slot, value in before.items() if self._held.get(slot) is value}
+
     def fill(self, values: Iterable[Value]) -> Value:
         """Stores the values from slot 0 on and returns the address."""
         for slot, value in enumerate(values):
@@ -264,7 +271,7 @@ class _MainFunction:
         extents: dict[Size, None] = {}
         for op in ops:
             if isinstance(op, LaunchOp):
-                for size in (*op.sizes.data, *op.extent.data, *op.grain.data, *op.scratch.data):
+                for size in (*op.sizes.data, *op.extent.data, *op.grain.data, *op.scratch.data, op.condition):
                     _ = self._sizes[size]
             elif isinstance(op, ViewOp):
                 _ = self._sizes[op.offset.data[0]]
@@ -379,11 +386,24 @@ class _MainFunction:
         self._buffers[op.result] = data
 
     def _emit_launch(self, op: LaunchOp) -> None:
+        b, kernel = self._b, self._kernel(op.kernel_name)
+        if op.when is None:
+            self._emit_call(op, kernel)
+            return
+        running, following = self._function.block(), self._function.block()
+        b.cond_branch(b.cmp("ne", self._sizes[op.condition], 0), running, following)
+        self._continue_in(running)
+        with self._buffer_slots.sometimes(), self._size_slots.sometimes():
+            self._emit_call(op, kernel)
+        b.branch(following)
+        self._continue_in(following)
+
+    def _emit_call(self, op: LaunchOp, kernel: Value) -> None:
         b = self._b
         buffers = self._buffer_slots.fill(self._buffers[value] for value in op.buffers)
         sizes = self._size_slots.fill(self._sizes[size] for size in op.sizes.data)
         numbers = [self._sizes[size.data[0]] for size in (op.extent, op.grain, op.scratch)]
-        arguments = [self._context, self._kernel(op.kernel_name), buffers, sizes, *numbers]
+        arguments = [self._context, kernel, buffers, sizes, *numbers]
         self._stop_unless_ok(*b.call("ral_launch", arguments, [b.i32]))
 
     def _kernel(self, name: str) -> Value:

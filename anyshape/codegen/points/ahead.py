@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from xdsl.dialects import arith
 from xdsl.ir import Block, SSAValue
 
 from anyshape.codegen.builder import Builder
@@ -18,7 +19,7 @@ from anyshape.codegen.points.memory import Memory
 from anyshape.codegen.points.scalar import HEAVY
 from anyshape.codegen.points.values import Frame, Points, Uniform, add_indices, is_uniform
 from anyshape.codegen.sizes import element_bytes
-from anyshape.dialects.tile import LanesOp, LoadOp, ParallelOp, buffer_of
+from anyshape.dialects.tile import LanesOp, LoadOp, ParallelOp, SizeOp, buffer_of
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
 
@@ -31,6 +32,20 @@ CACHE_PART = 4
 
 
 @dataclass(frozen=True)
+class RowLoad:
+    """A load at every point of a row: where `row` is an index of its own, or where rows are chunks of an axis, at `start + lane`.
+
+    Args:
+        start: row · length.
+        length: points from one chunk to the next, where there are chunks.
+    """
+
+    op: LoadOp
+    start: SSAValue | None = None
+    length: Size | None = None
+
+
+@dataclass(frozen=True)
 class ReadAhead:
     """Loads of the first pass over rows, whose later rows are fetched during the pass `during`.
 
@@ -40,13 +55,13 @@ class ReadAhead:
     """
 
     during: LanesOp
-    loads: tuple[LoadOp, ...]
+    loads: tuple[RowLoad, ...]
     row: SSAValue
     extent: Size
 
     def distance(self, b: Builder, memory: Memory, machine: Machine) -> Value:
         """Rows, 0 where they are too short or too long: then the row itself is fetched, which costs nothing."""
-        bytes_ = b.mul(memory.sizes(self.extent), element_bytes(buffer_of(self.loads[0].buffer).element_type))
+        bytes_ = b.mul(memory.sizes(self.extent), element_bytes(buffer_of(self.loads[0].op.buffer).element_type))
         fits = b.and_(b.cmp("sge", bytes_, LEAST_BYTES), b.cmp("sle", bytes_, machine.l2 // CACHE_PART))
         rows = b.div(b.add(bytes_, DISTANCE - 1), b.maximum(bytes_, 1))
         return b.select(fits, rows, 0)
@@ -57,7 +72,8 @@ class ReadAhead:
         """Fetch what the loads read at the points of a frame, `distance` rows on; nothing at the masked end of a row."""
         if frame.mask is not None or frame.width is None:
             return
-        for load in self.loads:
+        for row_load in self.loads:
+            load = row_load.op
             *outer, _ = load.indices
             if not all(index in values and is_uniform(values[index]) for index in outer):
                 continue
@@ -66,6 +82,9 @@ class ReadAhead:
                 add_indices(b, frame, each, Uniform((distance,))) if index is self.row else each
                 for index, each in zip(outer, points, strict=True)
             ]
+            if row_load.start is not None and row_load.length is not None:
+                chunks = b.mul(distance, memory.sizes(row_load.length))
+                lane = b.add(lane, b.add(values[row_load.start].rows[0], chunks))
             memory.prefetch(load.buffer, [*moved, Uniform((lane,), step=1)], frame)
 
 
@@ -75,28 +94,33 @@ def read_ahead(b: Builder, op: ParallelOp, row: SSAValue, machine: Machine) -> R
     if len(passes) < 2:
         return None
     first = passes[0]
-    loads = tuple(
-        each for each in first.body.block.ops if isinstance(each, LoadOp) and _is_of_the_row(each, first, row)
-    )
+    found = [_row_load(each, first, row) for each in first.body.block.ops if isinstance(each, LoadOp)]
+    loads = tuple(each for each in found if each is not None)
     if not loads:
         return None
-    bytes_ = first.size * element_bytes(buffer_of(loads[0].buffer).element_type)
+    bytes_ = first.size * element_bytes(buffer_of(loads[0].op.buffer).element_type)
     if not LEAST_BYTES <= bytes_.constant_or(LEAST_BYTES) <= machine.l2 // CACHE_PART:
         return None
     heavy = [each for each in passes[1:] if any(op.name in HEAVY for op in each.body.walk())]
     return ReadAhead(heavy[0] if heavy else passes[-1], loads, row, first.size)
 
 
-def _is_of_the_row(load: LoadOp, axis: LanesOp, row: SSAValue) -> bool:
-    """Whether an argument is read at every point of an axis, one beside the other, and anew in each row."""
-    adjacent = bool(load.indices) and load.indices[-1] is axis.index
-    return (
-        load.guard is None
-        and isinstance(load.buffer.owner, Block)
-        and adjacent
-        and row in load.indices
-        and buffer_of(load.buffer).strides.data[-1] == Size.const(1)
-    )
+def _row_load(load: LoadOp, axis: LanesOp, row: SSAValue) -> RowLoad | None:
+    """A load of an argument at every point of an axis, one beside the other, and anew in each row; None for others."""
+    if not load.indices or not isinstance(load.buffer.owner, Block):
+        return None
+    if buffer_of(load.buffer).strides.data[-1] != Size.const(1):
+        return None
+    last = load.indices[-1]
+    if last is axis.index:
+        return RowLoad(load) if load.guard is None and row in load.indices else None
+    sum_ = last.owner
+    if not isinstance(sum_, arith.AddiOp) or sum_.rhs is not axis.index:
+        return None
+    start = sum_.lhs.owner
+    if not isinstance(start, arith.MuliOp) or start.lhs is not row or not isinstance(start.rhs.owner, SizeOp):
+        return None
+    return RowLoad(load, sum_.lhs, start.rhs.owner.expression)
 
 
-__all__ = ["ReadAhead", "read_ahead"]
+__all__ = ["ReadAhead", "RowLoad", "read_ahead"]

@@ -39,6 +39,7 @@ from anyshape.codegen.points.values import (
     row_of,
     vectors_of,
 )
+from anyshape.codegen.points.woven import woven
 from anyshape.codegen.sizes import element_bytes
 from anyshape.dialects.tile import buffer_of
 from anyshape.support.errors import CodegenError
@@ -343,6 +344,25 @@ class Memory:
             )
         for row in self._rows(buffer, frame, offset, value):
             self._store_row(value, buffer, element, offset, row, frame)
+
+    def store_woven(
+        self, values: Sequence[Points], buffer: SSAValue, indices: Sequence[Sequence[Points]], frame: Frame
+    ) -> None:
+        """buffer[indices[n]] = values[n]; the n of one point are neighbours in memory, and so are those of the next lane behind them."""
+        b, element = self.builder, buffer_of(buffer).element_type
+        offset = self.offset(buffer, indices[0], frame)
+        if not isinstance(offset, Uniform) or offset.possible_steps != frozenset({len(values)}):
+            for value, each in zip(values, indices, strict=True):
+                self.store(value, buffer, each, frame)
+            return
+        for row in self._rows(buffer, frame, offset, *values):
+            pointer = self._pointer(buffer, row)
+            columns = [vectors_of(b, value, row, frame) for value in values]
+            for number, vectors in enumerate(zip(*columns, strict=True)):
+                start = lane_start(b, offset, row, number, frame)
+                narrow_ = [self._narrow(vector, element) for vector in vectors]
+                for part, (vector, mask) in enumerate(woven(b, narrow_, frame.mask)):
+                    b.store(vector, pointer, b.add(start, part * (frame.width or 1)), mask=mask)
 
     def _store_row(
         self, value: Points, buffer: SSAValue, element: Attribute, offset: Points, row: int, frame: Frame

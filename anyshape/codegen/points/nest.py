@@ -23,13 +23,11 @@ from anyshape.codegen.points.reduce import Contribution, LaneFold
 from anyshape.codegen.points.scalar import compute_type, constant_number, emitter_of
 from anyshape.codegen.points.schedule import (
     LEAST_ELEMENT,
-    OpenAxis,
     Schedule,
     invariant_ops,
     lane_ops,
     lanes_of_row,
     may_fault,
-    open_axes,
     reads_by_arithmetic,
 )
 from anyshape.codegen.points.streams import stream_of
@@ -46,6 +44,8 @@ from anyshape.codegen.points.values import (
     subtract_indices,
     vectors_of,
 )
+from anyshape.codegen.points.versions import Versions, bounds_in, open_axes
+from anyshape.codegen.points.woven import woven_stores
 from anyshape.codegen.points.yields import yields_of
 from anyshape.dialects.tile import (
     AxisOp,
@@ -79,8 +79,6 @@ class NestEmitter:
     memory: Memory
     schedule: Schedule
     values: dict[SSAValue, Points] = field(default_factory=dict[SSAValue, Points])
-    decided: dict[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
-    """Index selects whose choice is known in the version that is being emitted."""
     carries: dict[Block, Carry] = field(default_factory=dict[Block, Carry])
     """What the prefixes of an axis carry, by its body."""
     strip: Span | None = None
@@ -89,6 +87,9 @@ class NestEmitter:
     """What is fetched of the next row, and how many rows on that is."""
     tiled: frozenset[LoadOp] = frozenset()
     """Loads that are contiguous from row to row: turned in registers where a frame is as many rows as lanes."""
+
+    def __post_init__(self) -> None:
+        self.versions = Versions(self.builder, self.values)
 
     # ---- straight-line code ------------------------------------------------------------------------------------------
 
@@ -109,6 +110,10 @@ class NestEmitter:
                 self.lanes(op, self.strip or (0, self.memory.sizes(op.size)), frame)
             case LanesOp() | LoopOp() | DotOp():
                 self.loop(op, frame)
+            case StoreOp() if frame.width is not None and len(stores := woven_stores(op)) > 1:
+                if op is stores[-1]:
+                    values = [self.values[each.value] for each in stores]
+                    self.memory.store_woven(values, op.buffer, [self._points(each.indices) for each in stores], frame)
             case StoreOp():
                 self.memory.store(self.values[op.value], op.buffer, self._points(op.indices), frame)
             case _:
@@ -125,7 +130,7 @@ class NestEmitter:
             case LoadOp() if op in self.tiled and frame.rows == frame.width:
                 return self.memory.load_tile(op.buffer, self._points(op.indices), frame)
             case LoadOp():
-                guard = None if op.guard is None else self.values[op.guard]
+                guard = None if op.guard is None or op.guard in self.versions.holding else self.values[op.guard]
                 return self.memory.load(op.buffer, self._points(op.indices), guard, frame, near=reads_by_arithmetic(op))
             case CheckOp():
                 return self.memory.check(self.values[op.index], op.bound.data[0], op.site.value.data, frame)
@@ -139,8 +144,9 @@ class NestEmitter:
                 return Uniform((b.const(compute_type(b, op.results[0].type), number),), known=known)
             case _:
                 pass
-        if isinstance(op, arith.SelectOp) and op in self.decided:
-            return self.values[self.decided[op]]
+        choice = self.versions.choice(op)
+        if choice is not None:
+            return self.values[choice]
         operands = self._points(op.operands)
         if op.results[0].type == INDEX:
             linear = _LINEAR.get(type(op))
@@ -248,12 +254,16 @@ class NestEmitter:
         def body() -> list[Value]:
             invariant = self._before(block, (op.index,), frame)
             skip.update(invariant)
-            return self._versions(open_axes(block, op.index, invariant), emit, axis.empty)
+            bounds = bounds_in(block, op.index, invariant) if yields.folds else []
+            inside = partial(self.versions.of_bounds, bounds, self.memory.sizes(op.size), emit, axis.empty)
+            return self.versions.of_axes(open_axes(block, op.index, invariant), inside, axis.empty)
 
-        def emit() -> list[Value]:
-            if not isinstance(op, LanesOp) or frame.rows > 1 or self.strip is not None or len(carry):
+        def emit(is_usual: bool) -> list[Value]:
+            if not is_usual:
+                return axis.emit(*span, 1)
+            if yields.folds or frame.rows > 1 or self.strip is not None or len(carry):
                 return axis.emit(*span, vectors)
-            stream = stream_of(self.builder, self.memory, op, self.values, width, span[0])
+            stream = stream_of(self.builder, self.memory, block, op.index, self.values, width, span[0])
             return replace(axis, stream=stream).emit(*span, vectors)
 
         folds = [LaneFold(fold, width) for fold in yields.folds]
@@ -263,31 +273,6 @@ class NestEmitter:
         results = self._guarded(op, span, frame, body, axis.empty)
         for number, result in enumerate(op.results):
             self.values[result] = Uniform(tuple(results[number * frame.rows : (number + 1) * frame.rows]))
-
-    def _versions(
-        self, axes: Sequence[OpenAxis], emit: Callable[[], list[Value]], empty: Callable[[], list[Value]]
-    ) -> list[Value]:
-        """Two versions of lanes with open axes: one where all of them are the lane, and one for the rest."""
-        # A condition that differs from row to row is asked at the loads.
-        axes = [axis for axis in axes if len(self.values[axis.select.cond].rows) == 1]
-        if not axes:
-            return emit()
-        b = self.builder
-        holds: Value | None = None
-        for axis in axes:
-            (condition,) = self.values[axis.select.cond].rows
-            own = condition if axis.lane_if_true else b.not_(condition)
-            holds = own if holds is None else b.and_(holds, own)
-        branch = b.if_(holds, [value.type for value in empty()], has_else=True)
-        with branch.then():
-            self.decided = {axis.select: axis.lane for axis in axes}
-            branch.yield_(*emit())
-        with branch.otherwise():
-            # Of one axis, the other choice is known too; of several, each is asked at its loads.
-            self.decided = {axis.select: axis.other for axis in axes[:1] if len(axes) == 1}
-            branch.yield_(*emit())
-        self.decided = {}
-        return branch.results
 
     def columns(self, block: Block, column: SSAValue, span: Span, load_sum: SumLoader, store: Storer) -> None:
         """The columns [lower, upper) of one row of an epilogue: block arguments `column` and, last, the sum."""
@@ -448,7 +433,8 @@ class NestEmitter:
             self.block(block, frame, skip)
             return []
 
-        LaneAxis(self.builder, points, None, Frame(), (), width).emit(*span, vectors)
+        stream = stream_of(self.builder, self.memory, block, index, self.values, width, span[0])
+        LaneAxis(self.builder, points, None, Frame(), (), width, stream=stream).emit(*span, vectors)
 
 
 _LINEAR: dict[type[Operation], Callable[..., Points]] = {

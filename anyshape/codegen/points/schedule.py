@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from anyshape.codegen.points.scalar import HEAVY, value_bits
@@ -104,6 +102,9 @@ class Schedule:
             return False
         if any(isinstance(each, LoopOp | DotOp | ParallelOp | PrefixOp) or each.name in HEAVY for each in inner):
             return False
+        # Chunks of a longer row are read with a guard: the next one is fetched while one is computed, and two take turns in the cache.
+        if any(isinstance(each, LoadOp) and each.guard is not None for each in inner):
+            return False
         return all(LEAST_ELEMENT * axis.size.constant_or(0) <= self.machine.l1 for axis in axes)
 
 
@@ -156,37 +157,6 @@ def lane_ops(block: Block, *varying: SSAValue) -> list[Operation]:
     """The ops of a lane body, with those inside, that run for every vector."""
     invariant = invariant_ops(block, varying)
     return [inner for op in block.ops if op not in invariant for inner in op.walk()]
-
-
-@dataclass(frozen=True)
-class OpenAxis:
-    """An index that is the lane or not, as a condition says that is the same for all lanes: `select(c, 0, lane)`."""
-
-    select: arith.SelectOp
-    lane_if_true: bool
-
-    @property
-    def lane(self) -> SSAValue:
-        return self.select.lhs if self.lane_if_true else self.select.rhs
-
-    @property
-    def other(self) -> SSAValue:
-        return self.select.rhs if self.lane_if_true else self.select.lhs
-
-
-def open_axes(block: Block, lane: SSAValue, invariant: set[Operation]) -> list[OpenAxis]:
-    """The selects of a lane body between an index that depends on the lane and one that does not."""
-    depends: set[SSAValue] = {lane}
-    found: list[OpenAxis] = []
-    for op in block.ops:
-        if op in invariant or depends.isdisjoint(op.operands):
-            continue
-        depends.update(op.results)
-        if isinstance(op, arith.SelectOp) and op.result.type == IndexType() and op.cond not in depends:
-            first, second = op.lhs in depends, op.rhs in depends
-            if first != second:
-                found.append(OpenAxis(op, first))
-    return found
 
 
 def reads_by_arithmetic(op: LoadOp) -> bool:

@@ -18,7 +18,7 @@ from anyshape.codegen.mlir import Operand, Value
 from anyshape.codegen.points.memory import Memory
 from anyshape.codegen.points.values import Frame, Points, Uniform, is_uniform
 from anyshape.codegen.sizes import element_bytes, multiple_of
-from anyshape.dialects.tile import KernelOp, LanesOp, LoadOp, StoreOp, buffer_of
+from anyshape.dialects.tile import KernelOp, LoadOp, StoreOp, buffer_of
 from anyshape.dialects.tile.ops import AxisOp, DotOp
 from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
@@ -55,14 +55,15 @@ def streamed_sizes(b: Builder, kernel: KernelOp, machine: Machine) -> dict[SSAVa
 
 
 def stream_of(
-    b: Builder, memory: Memory, axis: LanesOp, values: Mapping[SSAValue, Points], width: int, lower: Operand
-) -> Stream | None:
-    """How the stores of an axis may stream, None where none may: all have to be aligned at the same point.
+    b: Builder, memory: Memory, block: Block, lane: SSAValue, values: Mapping[SSAValue, Points], width: int, lower: Operand
+) -> Stream | None:  # fmt: skip
+    """How the stores of an axis without reductions may stream, None where none may: all have to be aligned at the same point.
 
     Args:
+        block, lane: the body of the axis, and its index.
         values: the indices around the axis, the same at all its points.
     """
-    stores = _stores(memory, axis, values)
+    stores = _stores(memory, block, lane, values)
     if not stores:
         return None
     is_on = memory.streams[stores[0].buffer]
@@ -80,13 +81,12 @@ def stream_of(
     return Stream(is_on, None if head is None else b.select(is_on, head, 0))
 
 
-def _stores(memory: Memory, axis: LanesOp, values: Mapping[SSAValue, Points]) -> list[StoreOp]:
+def _stores(memory: Memory, block: Block, lane: SSAValue, values: Mapping[SSAValue, Points]) -> list[StoreOp]:
     """The stores of an axis to results that may stream; none unless all of them write vectors side by side."""
-    block = axis.body.block
-    if axis.results or any(isinstance(op, AxisOp | DotOp) for op in block.ops):
+    if any(isinstance(op, AxisOp | DotOp) for op in block.ops):
         return []
     stores = [op for op in block.ops if isinstance(op, StoreOp) and op.buffer in memory.streams]
-    return stores if all(_is_adjacent(store, axis.index, values) for store in stores) else []
+    return stores if all(_is_adjacent(store, lane, values) for store in stores) else []
 
 
 def _is_adjacent(store: StoreOp, lane: SSAValue, values: Mapping[SSAValue, Points]) -> bool:

@@ -2,7 +2,8 @@
 
 `as_blocks_<format>_<activations>` takes a task record of 8-byte slots (`Slot`) and walks
 
-    its rows of the left-hand side                       rounded into scratch, where a call before has not done so
+    its rows of the left-hand side                       rounded into scratch, where a call before has not done so;
+                                                         those that a prologue computes, as many at a time as a tile has
         for each 64 columns                              four panels, which stream once, then come from the second-level cache
             for each register tile of rows               split evenly, so that no tile is much smaller than another
                 the epilogue, if any, over the rows × columns just stored
@@ -18,6 +19,7 @@ from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.quantised.activations import emit_round, round_name
 from anyshape.codegen.quantised.microkernel import emit_tile, tile_arguments, tile_name
 from anyshape.codegen.quantised.shape import BlockShape
+from anyshape.codegen.records import ResultSlots
 from anyshape.dialects.packed_blocks import PANEL_ROWS
 
 COLUMNS = 64
@@ -32,7 +34,10 @@ class Slot(IntEnum):
     UNITS = auto()
     """Units of a panel."""
     LHS = auto()
+    """The first row, or room for the rows of a tile where there is a prologue."""
     LHS_ROW = auto()
+    PROLOGUE = auto()
+    """A function (context, first row, rows, where) that computes rows of the left-hand side, or null."""
     RHS = auto()
     """The first panel."""
     OUT = auto()
@@ -51,7 +56,13 @@ class Slot(IntEnum):
 
 
 SLOTS = len(Slot)
-_POINTERS = (Slot.LHS, Slot.RHS, Slot.OUT, Slot.INIT, Slot.EPILOGUE, Slot.CONTEXT, Slot.SCRATCH)
+RESULT = ResultSlots(Slot.FIRST_COLUMN, Slot.COLUMNS, Slot.OUT, Slot.INIT)
+_POINTERS = (Slot.LHS, Slot.PROLOGUE, Slot.RHS, Slot.OUT, Slot.INIT, Slot.EPILOGUE, Slot.CONTEXT, Slot.SCRATCH)
+
+
+def prologue_arguments(b: Builder) -> list[Type]:
+    """(context, first row, rows, where they go)."""
+    return [b.ptr, b.i64, b.i64, b.ptr]
 
 
 def driver_name(shape: BlockShape) -> str:
@@ -84,6 +95,7 @@ class _Driver:
     slot: dict[Slot, Value]
     zeros: Value
     has_bias: Value
+    has_prologue: Value
     has_epilogue: Value
     tiles: Value
     rows_low: Value
@@ -97,15 +109,16 @@ class _Driver:
         rows = slot[Slot.ROWS]
         tiles = b.div(b.add(rows, shape.max_rows - 1), shape.max_rows)
         low = b.div(rows, b.maximum(tiles, 1))
-        has_bias, has_epilogue = (
-            b.cmp("ne", b.address_number(slot[each]), 0) for each in (Slot.INIT, Slot.EPILOGUE)
-        )  # fmt: skip
+        has_bias, has_prologue, has_epilogue = (
+            b.cmp("ne", b.address_number(slot[each]), 0) for each in (Slot.INIT, Slot.PROLOGUE, Slot.EPILOGUE)
+        )
         functions = [
             b.function_address(tile_name(shape, count), tile_arguments(b)) for count in range(1, shape.max_rows + 1)
         ]
         return _Driver(
-            b, shape, slot, zeros, has_bias, has_epilogue, tiles, low, b.sub(rows, b.mul(low, tiles)), functions
-        )
+            b, shape, slot, zeros, has_bias, has_prologue, has_epilogue, tiles, low, b.sub(rows, b.mul(low, tiles)),
+            functions,
+        )  # fmt: skip
 
     def emit(self) -> None:
         b, slot = self.b, self.slot
@@ -136,8 +149,13 @@ class _Driver:
         pieces = self._rounded(first)
         scales = b.offset(pieces, b.i8, b.mul(rows, shape.code_bytes))
         sums = b.offset(scales, b.i8, b.mul(rows, 4))
+        with b.if_(self.has_prologue).then():
+            b.call_pointer(
+                slot[Slot.PROLOGUE], [slot[Slot.CONTEXT], b.add(slot[Slot.FIRST_ROW], first), rows, slot[Slot.LHS]]
+            )
+        behind = b.select(self.has_prologue, b.const(b.i64, 0), first)
         with b.for_(0, rows) as row:
-            source = b.offset(slot[Slot.LHS], b.f32, b.mul(b.add(first, row.index), slot[Slot.LHS_ROW]))
+            source = b.offset(slot[Slot.LHS], b.f32, b.mul(b.add(behind, row.index), slot[Slot.LHS_ROW]))
             places = [
                 b.offset(pieces, b.i8, b.mul(row.index, shape.code_bytes)),
                 b.offset(scales, b.i8, b.mul(row.index, 4)),
@@ -174,4 +192,4 @@ def declare_driver(module: ModuleBuilder, b: Builder, shape: BlockShape) -> None
     module.declare(driver_name(shape), driver_arguments(b))
 
 
-__all__ = ["COLUMNS", "SLOTS", "Slot", "declare_driver", "driver_name", "emit_driver"]
+__all__ = ["COLUMNS", "SLOTS", "Slot", "declare_driver", "driver_name", "emit_driver", "prologue_arguments"]

@@ -19,7 +19,7 @@ from anyshape.codegen.quantised.weights import TileWeights, WeightReader, as_byt
 from anyshape.codegen.tiles.product import vector_bitcast
 from anyshape.dialects.packed_blocks import PANEL_ROWS, TILE_COLUMNS, VECTORS
 
-_BYTES_AHEAD = 4096
+_BYTES_AHEAD = 8192
 """Bytes of weights between what a tile reads and what it prefetches."""
 _LINE = 64
 
@@ -73,7 +73,8 @@ class _Tile:
         reader = WeightReader(b, self.shape, self.part)
         piece_bytes = self.rows * self.shape.row_bytes
         if self.shape.scale_pieces > 1:
-            return self._grouped_sums(reader, (activations, panel, units), start)
+            grouped = self._grouped_sums if layout.tiles_of_unit == 1 else self._grouped_sums_of_units
+            return grouped(reader, (activations, panel, units), start)
         with b.for_(0, units, 1, [start] * self.rows) as loop:
             unit = b.offset(panel, b.i8, b.mul(loop.index, layout.unit_bytes))
             pieces = b.offset(activations, b.i8, b.mul(loop.index, piece_bytes * layout.tiles_of_unit))
@@ -108,10 +109,40 @@ class _Tile:
                 self._prefetch(unit, shape.layout.unit_bytes)
                 pieces = b.offset(first, b.i8, b.mul(each.index, piece_bytes))
                 each.yield_(*self._add_tile(reader, reader.tile(unit, reader.unit(unit), 0), pieces, each.args))
-            scales = [self._number(first, shape.scale_offset(self.rows, row), b.f32) for row in range(self.rows)]
-            sums = zip(each.results, scales, loop.args, strict=True)
-            loop.yield_(*(b.fma(sum_, scale, before) for sum_, scale, before in sums))
+            loop.yield_(*self._scaled(each.results, first, loop.args))
         return loop.results
+
+    def _grouped_sums_of_units(
+        self, reader: WeightReader, operands: tuple[Value, Value, Value], start: Value
+    ) -> list[Value]:  # fmt: skip
+        """The sums where a unit of weights has several times `scale_pieces` tiles."""
+        b, shape, layout = self.b, self.shape, self.shape.layout
+        activations, panel, units = operands
+        piece_bytes = self.rows * shape.row_bytes
+        zero = b.splat(0, b.f32, shape.lanes)
+        with b.for_(0, units, 1, [start] * self.rows) as loop:
+            unit = b.offset(panel, b.i8, b.mul(loop.index, layout.unit_bytes))
+            pieces = b.offset(activations, b.i8, b.mul(loop.index, piece_bytes * layout.tiles_of_unit))
+            numbers = reader.unit(unit)
+            self._prefetch(unit, layout.tiles)
+            with b.for_(0, layout.tiles_of_unit, shape.scale_pieces, loop.args) as group:
+                first = b.offset(pieces, b.i8, b.mul(group.index, piece_bytes))
+                with b.for_(0, shape.scale_pieces, 1, [zero] * self.rows) as each:
+                    number = b.add(group.index, each.index)
+                    place = b.offset(unit, b.i8, b.add(b.mul(number, layout.tile_bytes), layout.tiles))
+                    self._prefetch(place, layout.tile_bytes)
+                    weights = reader.tile(unit, numbers, number)
+                    piece = b.offset(first, b.i8, b.mul(each.index, piece_bytes))
+                    each.yield_(*self._add_tile(reader, weights, piece, each.args))
+                group.yield_(*self._scaled(each.results, first, group.args))
+            loop.yield_(*group.results)
+        return loop.results
+
+    def _scaled(self, sums: list[Value], pieces: Value, before: list[Value]) -> list[Value]:
+        """What was summed before, and sums of each row times the scale that its pieces share."""
+        b, shape = self.b, self.shape
+        scales = [self._number(pieces, shape.scale_offset(self.rows, row), b.f32) for row in range(self.rows)]
+        return [b.fma(sum_, scale, other) for sum_, scale, other in zip(sums, scales, before, strict=True)]
 
     def _prefetch(self, place: Value, size: int) -> None:
         if self.part == 0:

@@ -85,7 +85,7 @@ class BlockShape:
 
         Two bytes are exact enough for it: the error is at most that of the largest of 128 elements, 2^-15 of it.
         """
-        return 4 if self.planes == 2 and self.layout.tiles_of_unit == 1 else 1
+        return 4 if self.planes == 2 and (self.layout.tiles_of_unit == 1 or self.layout.tiles_of_unit % 4 == 0) else 1
 
     @property
     def code_bytes(self) -> int:

@@ -5,6 +5,9 @@
 | `body` | buffers, sizes, points and errors of the kernel under construction |
 | `bags` | rows of a table combined bag by bag |
 | `compaction` | places where a mask holds |
+| `factorisation` | matrices factorised and triangular systems solved, each by one thread |
+| `matrices` | what emitters of ops on matrices share |
+| `orthogonal` | reflectors and rotations of matrices, each by one thread |
 | `recurrence` | steps of recurrent cells, rows of the batch in parallel |
 | `scatter` | rows updated at indices, each by the thread that owns it |
 | `items` | keys with positions, and the sort of them |
@@ -29,6 +32,22 @@ from anyshape.codegen.tiles.schedule import Schedule
 from anyshape.codegen.whole.bags import bags_schedule, emit_bags
 from anyshape.codegen.whole.body import WholeBody
 from anyshape.codegen.whole.compaction import compress_schedule, emit_compress
+from anyshape.codegen.whole.factorisation import (
+    emit_cholesky,
+    emit_lu,
+    emit_lu_pivots,
+    emit_pivot_order,
+    emit_triangular_solve,
+    matrices_schedule,
+    pivots_schedule,
+)
+from anyshape.codegen.whole.orthogonal import (
+    emit_apply_reflectors,
+    emit_householder_qr,
+    emit_orthogonal_rows,
+    reflectors_schedule,
+    rotations_schedule,
+)
 from anyshape.codegen.whole.recurrence import emit_recurrence, recurrence_schedule
 from anyshape.codegen.whole.rows import emit_rows, rows_schedule
 from anyshape.codegen.whole.scatter import emit_scatter, scatter_schedule
@@ -36,6 +55,8 @@ from anyshape.codegen.whole.searching import emit_search, search_schedule
 from anyshape.codegen.whole.sorting import argsort_schedule, emit_argsort, emit_top_k, top_k_schedule
 from anyshape.dialects.dhlo.bags import EmbeddingBag
 from anyshape.dialects.dhlo.compaction import Compress
+from anyshape.dialects.dhlo.factorisation import Cholesky, Lu, LuPivots, PivotOrder, TriangularSolve
+from anyshape.dialects.dhlo.orthogonal import ApplyReflectors, HouseholderQr, OrthogonalRows
 from anyshape.dialects.dhlo.recurrence import Recurrence
 from anyshape.dialects.dhlo.scatter import Scatter
 from anyshape.dialects.dhlo.sort import ArgSort, RowOrder, SearchSorted, TopK
@@ -53,6 +74,14 @@ class _Emitter:
 
 _EMITTERS: Mapping[type[Whole], _Emitter] = {
     Compress: _Emitter(compress_schedule, emit_compress),
+    Cholesky: _Emitter(matrices_schedule, emit_cholesky),
+    Lu: _Emitter(matrices_schedule, emit_lu),
+    LuPivots: _Emitter(pivots_schedule, emit_lu_pivots),
+    PivotOrder: _Emitter(matrices_schedule, emit_pivot_order),
+    TriangularSolve: _Emitter(matrices_schedule, emit_triangular_solve),
+    HouseholderQr: _Emitter(reflectors_schedule, emit_householder_qr),
+    ApplyReflectors: _Emitter(reflectors_schedule, emit_apply_reflectors),
+    OrthogonalRows: _Emitter(rotations_schedule, emit_orthogonal_rows),
     Recurrence: _Emitter(recurrence_schedule, emit_recurrence),
     Scatter: _Emitter(scatter_schedule, emit_scatter),
     ArgSort: _Emitter(argsort_schedule, emit_argsort),

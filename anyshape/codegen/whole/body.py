@@ -17,8 +17,28 @@ from anyshape.support.machine import Machine
 from anyshape.symbolic import Size
 
 REPORT_INDEX = "ral_report_index"
+RUN_PARTS = "ral_run_parts"
 _STRIP = 64
 """Elements of a row that are kept in registers, where they fill vectors."""
+
+
+VectorStep = Callable[[Value, int, Value | None], None]
+"""(first element, width, mask): the code of one vector; without a mask all of its lanes are on."""
+
+
+def kernel_arguments(b: Builder) -> list[Type]:
+    """(buffers, sizes, begin, end, scratch, error): what RAL calls a kernel with."""
+    return [b.ptr, b.ptr, b.i64, b.i64, b.ptr, b.ptr]
+
+
+def emit_vectors(b: Builder, machine: Machine, count: Value, element: Type, step: VectorStep) -> None:
+    """`step(first, width, mask)` over `count` elements: whole vectors without a mask, then a masked rest."""
+    width = machine.lanes(8 * byte_size(element))
+    whole = b.sub(count, b.rem(count, width))
+    with b.for_(0, whole, width) as loop:
+        step(loop.index, width, None)
+    with b.if_(b.cmp("slt", whole, count)).then():
+        step(whole, width, b.tail_mask(b.sub(count, whole), width))
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,7 @@ class WholeBody:
 
     Attributes:
         b: appends machine-level code.
+        name: the kernel's.
         inputs, outputs: addresses of the op's operands and results, row-major.
         begin, end: the points to compute.
         scratch: the worker's own memory, as much as the schedule asks for.
@@ -49,6 +70,7 @@ class WholeBody:
                  machine: Machine) -> None:  # fmt: skip
         buffers, sizes, self.begin, self.end, self.scratch, self._error = function.args
         self.b, self.module, self.op, self.machine = b, module, op, machine
+        self.name = kernel.sym_name.data
         self._symbols = {name: b.load(sizes, b.i64, number) for number, name in enumerate(kernel.symbol_names)}
         self._sizes: dict[Size, Value] = {}
         pointers = [b.load(buffers, b.ptr, number) for number in range(len(op.buffers))]
@@ -83,15 +105,16 @@ class WholeBody:
         with b.if_(wrong).then():
             b.call(REPORT_INDEX, [self._error, b.const(b.i64, self.op.site.value.data), index, bound])
 
-    def vectors(self, count: Value, element: Type, step: Callable[[Value, int, Value | None], None]) -> None:
-        """`step(first, width, mask)` over `count` elements: whole vectors without a mask, then a masked rest."""
+    def vectors(self, count: Value, element: Type, step: VectorStep) -> None:
+        """`emit_vectors` for this machine."""
+        emit_vectors(self.b, self.machine, count, element, step)
+
+    def run_parts(self, name: str, buffers: Value, sizes: Value, extent: Value) -> None:
+        """Run a function of the module with a kernel's arguments (`kernel_arguments`) over [0, extent) on all threads that are free."""
         b = self.b
-        width = self.machine.lanes(8 * byte_size(element))
-        whole = b.sub(count, b.rem(count, width))
-        with b.for_(0, whole, width) as loop:
-            step(loop.index, width, None)
-        with b.if_(b.cmp("slt", whole, count)).then():
-            step(whole, width, b.tail_mask(b.sub(count, whole), width))
+        self.module.declare(RUN_PARTS, [b.ptr, b.ptr, b.ptr, b.ptr, b.i64, b.i64])
+        address = b.function_address(name, kernel_arguments(b))
+        b.call(RUN_PARTS, [self._error, address, buffers, sizes, extent, b.const(b.i64, 1)])
 
     @contextmanager
     def strips(self, row: Size, element: Type) -> Generator[Strip]:
@@ -135,4 +158,4 @@ class WholeBody:
         self.vectors(count, element, put)
 
 
-__all__ = ["WholeBody"]
+__all__ = ["WholeBody", "emit_vectors", "kernel_arguments"]

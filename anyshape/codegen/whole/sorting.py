@@ -110,10 +110,10 @@ class _Selection:
             count, bound = loop.args
             mask = b.tail_mask(b.sub(self.row, loop.index), width)
             keys = self._keys(b.load(x, self.bits, loop.index, width=width, mask=mask))
-            some = b.reduce("or", b.and_(mask, b.cmp("ule", keys, bound)))
-            branch = b.if_(some, [b.i64, self.bits])
+            chosen = b.mask_bits(b.and_(mask, b.cmp("ule", keys, bound)))
+            branch = b.if_(b.cmp("ne", chosen, 0), [b.i64, self.bits])
             with branch.then():
-                branch.yield_(*self._with_room(self._collected(x, loop.index, count, bound), bound))
+                branch.yield_(*self._with_room(self._collected(x, loop.index, count, chosen), bound))
             with branch.otherwise():
                 branch.yield_(count, bound)
             loop.yield_(*branch.results)
@@ -124,15 +124,18 @@ class _Selection:
     def _keys(self, bits: Value) -> Value:
         return sort_key(self.b, bits, self.dtype, descending=self.descending)
 
-    def _collected(self, x: Value, first: Value, count: Value, bound: Value) -> Value:
-        """The number of items after those of the vector at `first` that do not come behind the bound were added."""
-        b = self.b
-        last = b.minimum(b.add(first, self.width), self.row)
-        with b.for_(first, last, initial=[count]) as loop:
-            key = self._keys(b.load(x, self.bits, loop.index))
-            self.items.store(self.items.pack(key, loop.index), self.array, loop.args[0])
-            loop.yield_(b.add(loop.args[0], b.convert(b.cmp("ule", key, bound), b.i64, signed=False)))
-        return loop.results[0]
+    def _collected(self, x: Value, first: Value, count: Value, chosen: Value) -> Value:
+        """The number of items after those of the vector at `first` whose bits are set in `chosen` were added, in their order."""
+        b, type_ = self.b, chosen.type
+        added = b.convert(b.intrinsic("llvm.ctpop", type_, [chosen]), b.i64, signed=False)
+        with b.for_(0, added, initial=[chosen]) as loop:
+            (rest,) = loop.args
+            lane = b.intrinsic("llvm.cttz", type_, [rest, b.const(b.i1, 1)])
+            position = b.add(first, b.convert(lane, b.i64, signed=False))
+            key = self._keys(b.load(x, self.bits, position))
+            self.items.store(self.items.pack(key, position), self.array, b.add(count, loop.index))
+            loop.yield_(b.and_(rest, b.sub(rest, 1)))
+        return b.add(count, added)
 
     def _with_room(self, count: Value, bound: Value) -> tuple[Value, Value]:
         """The items in the array and the bound once there is room for another vector."""

@@ -169,9 +169,12 @@ class Pad(DhloOp, op="pad"):
         conditions: list[SSAValue] = []
         padding = zip(at, self.size_list("low"), self.size_list("high"), self.operand_sizes(), strict=True)
         for index, low, high, size in padding:
+            part = points.part(index)
+            if part is not None and part.local is None:
+                return points.operand(1, ())
             local = index if low == ZERO else scalars.sub(index, points.size(low))
-            source.append(local)
-            if low != ZERO or high != ZERO:
+            source.append(local if part is None or part.local is None else part.local)
+            if part is None and (low != ZERO or high != ZERO):
                 conditions.append(scalars.compare("lt", local, points.size(size), unsigned=True))
         if not conditions:
             return points.operand(0, source)

@@ -48,6 +48,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.arrays import Array
 from anyshape.dialects.dhlo.laws import Law, Simplified, law, laws_of_class
+from anyshape.dialects.dhlo.parts import AxisPart
 from anyshape.dialects.dtypes import FLOATS, DType, dtype_of_type
 from anyshape.dialects.scalars import Scalars
 from anyshape.dialects.sizes import DimsAttr, Tensor, dtype_of, sizes_of, tensor
@@ -76,6 +77,8 @@ class Points(Protocol):
     def guarded(self, condition: SSAValue) -> AbstractContextManager[None]:
         """Inside, elements are read only where the i1 `condition` holds; elsewhere a read gives zero."""
         ...
+
+    def part(self, index: SSAValue) -> AxisPart | None: ...  # what is known of where an index of a padded axis lies
 
     def check_index(self, index: SSAValue, bound: Size) -> SSAValue:
         """i1 `0 <= index < bound`; where false, the launch fails with an error naming index, bound and source line."""
@@ -115,8 +118,9 @@ class Sample:
 
     `operands`: sizes of each operand, as size texts; `dtypes`: the element types to try for operands that do not fix
     their own in `fixed`; `values`: how operand i is filled, `"normal"` by default, or `"positive"`, `"unit"` (in (−1, 1)),
-    `"nonzero"`, `"small"` (in [0, 4)), `"zero"`, `"true"` (ones), or `"index:SIZE"` (integers in [0, SIZE)); `minimum`: symbols whose
-    size must be at least this for the call to be defined.
+    `"nonzero"`, `"small"` (in [0, 4)), `"zero"`, `"true"` (ones), `"dominant"` (matrices whose diagonal outweighs their
+    rows), or `"index:SIZE"` (integers in [0, SIZE)); `minimum`: symbols whose size must be at least this for the call to be
+    defined.
     """
 
     operands: tuple[tuple[SizeLike | str, ...], ...]

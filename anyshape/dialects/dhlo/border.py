@@ -80,8 +80,10 @@ class BorderPad(Sampling, op="border_pad"):
             local = index if low == ZERO else scalars.sub(index, points.size(low))
             plain.append(local)
             source.append(local if low == ZERO and high == ZERO else self._source(points, local, size))
-        if plain[-1] is source[-1]:
-            return points.operand(0, source)
+        part = points.part(at[-1])
+        if plain[-1] is source[-1] or part is not None:
+            last = source[-1] if part is None or part.local is None else part.local
+            return points.operand(0, [*source[:-1], last])
         # Along the last axis, neighbours inside x are one vector: only the few beside it are gathered.
         inside = in_bounds(points, plain[-1], self.operand_sizes()[-1])
         with points.guarded(inside):

@@ -22,14 +22,16 @@ M, N, K = (Size.symbol(name) for name in "mnk")
 class Chunk(DhloOp, op="chunk"):
     """result[…, c, l, …] = the element c·L + l of neighbouring `axes` taken as one; operand 1, of rank 0, behind the last element.
 
-    The axes, n elements together, become two of sizes `count` and L = ⌈n / count⌉; `count` is at least 1.
+    The axes, n elements together, become two of sizes `count` and L: `length` where it is given, which `count` times is n at least,
+    else ⌈n / count⌉; `count` is at least 1.
     """
 
-    DEFAULTS: ClassVar = {"axes": REQUIRED, "count": REQUIRED}
-    SIZE_ATTRIBUTES = ("count",)
+    DEFAULTS: ClassVar = {"axes": REQUIRED, "count": REQUIRED, "length": ()}
+    SIZE_ATTRIBUTES = ("count", "length")
     SAMPLES = (
         Sample(((M, N), ()), {"axes": (0,), "count": (3,)}, dtypes=DTYPES),
         Sample(((M, N, K), ()), {"axes": (1, 2), "count": (N + 2,)}, dtypes=(F32,)),
+        Sample(((M, N), ()), {"axes": (1,), "count": ((N + 3) // 4,), "length": (4,)}, dtypes=(F32,), minimum={"n": 1}),
     )
 
     @classmethod
@@ -42,8 +44,10 @@ class Chunk(DhloOp, op="chunk"):
             raise VerifyException(f"{cls.name}: axes {list(axes)} are no neighbours in [0, {len(sizes)})")
         if len(attributes["count"]) != 1 or attributes["count"][0].constant_or(1) < 1:
             raise VerifyException(f"{cls.name}: count {list(attributes['count'])} is not one size of at least 1")
+        if len(attributes["length"]) > 1:
+            raise VerifyException(f"{cls.name}: length {list(attributes['length'])} is more than one size")
         count: Size = attributes["count"][0]
-        length = (numel([sizes[axis] for axis in axes]) + count - 1) // count
+        (length,) = attributes["length"] or [(numel([sizes[axis] for axis in axes]) + count - 1) // count]
         return [tensor(same_dtype(cls.name, operands), [*sizes[: axes[0]], count, length, *sizes[axes[-1] + 1 :]])]
 
     @property

@@ -37,6 +37,8 @@ from anyshape.symbolic import Size, SizeLike
 ZERO = Size.const(0)
 MAX_DIRECT_PRODUCTS = 64
 """Products of an element that `direct_convolution` writes out one by one."""
+MAX_REACH = 64
+"""Places from a window's first point to its last along an axis, up to which a plane is read strip by strip."""
 MAX_DIRECT_FILTERS = 2
 """Filters of a group up to which each element alone reads its window: with more, patches are worth gathering once for all."""
 
@@ -292,10 +294,18 @@ class Convolution(Filters, op="convolution"):
 
     @property
     def has_plan(self) -> bool:
-        """Floats, filters of a known size, no zeros between elements, and more than `direct_convolution` would take."""
+        """Floats, filters of a known size, no zeros between elements, and none that `direct_convolution` would take for its own."""
         known = all(size.is_constant for size in (*self.operand_sizes(1), *self.size_list("padding")))
         spread = any(base > 1 for base in self.integers("lhs_dilation"))
-        return self.result_dtype in FLOATS and known and not spread and not self.is_direct
+        return self.result_dtype in FLOATS and known and not spread and (not self.is_direct or self.has_planes)
+
+    @property
+    def has_planes(self) -> bool:
+        """Whether windows of a known size go over planes of one axis or two, and are more than one point."""
+        window, dilation = [size.value for size in self.window_sizes], self.integers("rhs_dilation")
+        reaches = [(extent - 1) * apart for extent, apart in zip(window, dilation, strict=True)]
+        is_real = self.operand_sizes(1)[1].value > 0 and prod(window) > 1
+        return self.spatial <= 2 and is_real and max(reaches) <= MAX_REACH
 
     @property
     def is_direct(self) -> bool:

@@ -65,9 +65,13 @@ class Softmax(SoftmaxFamily, op="softmax"):
             return [rounded(weights / weights.sum(axis=axis, keepdims=True), self.result_dtype)]
 
     def expand(self, rewriter: PatternRewriter) -> Sequence[SSAValue]:
+        # One division a row: the sum is in [1, n], so its reciprocal is a normal number; the product is within 2⁻²³ of the quotient.
         weights = Exponential.emit(rewriter, self.shifted(rewriter))
-        total = spread(rewriter, self.total(rewriter, weights), (self.integer("axis"),), self.operand_sizes())
-        return [converted(rewriter, Divide.emit(rewriter, weights, total), self.result_dtype)]
+        total = self.total(rewriter, weights)
+        one = Constant.emit(rewriter, value=1, dtype=dtype_of(total.type), sizes=sizes_of(total.type))
+        part = Divide.emit(rewriter, one, total)
+        parts = spread(rewriter, part, (self.integer("axis"),), self.operand_sizes())
+        return [converted(rewriter, Multiply.emit(rewriter, weights, parts), self.result_dtype)]
 
 
 class LogSoftmax(SoftmaxFamily, op="log_softmax"):

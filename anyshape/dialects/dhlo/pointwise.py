@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.dhlo.base import Array, DhloOp, Environment
+from anyshape.dialects.dhlo.parts import AxisPart
 from anyshape.dialects.dtypes import dtype_of_numpy
 from anyshape.dialects.scalar_interpreter import from_signless, interpret_block, to_signless
 from anyshape.dialects.scalars import Scalars
@@ -80,6 +81,9 @@ class NumpyPoints:
         self._guards.append(condition)
         yield
         self._guards.pop()
+
+    def part(self, index: SSAValue) -> AxisPart | None:
+        return None
 
     def check_index(self, index: SSAValue, bound: Size) -> SSAValue:
         within = self.scalars.compare("lt", index, self.size(bound), unsigned=True)

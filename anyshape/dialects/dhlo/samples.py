@@ -81,6 +81,11 @@ def _filled(kind: str, dtype: DType, shape: tuple[int, ...], env: Environment, r
     if kind.startswith("index:"):
         bound = size_from(kind.removeprefix("index:")).evaluate(env)
         return rng.integers(0, max(1, bound), shape).astype(dtype.numpy)
+    if kind == "dominant":
+        values = rng.uniform(-1, 1, shape)
+        diagonal = np.arange(min(shape[-2:]))
+        values[..., diagonal, diagonal] += max(shape[-2:])
+        return values.astype(dtype.numpy)
     if dtype.is_bool:
         return rng.integers(0, 2, shape).astype(np.bool_)
     return (_floats if dtype.is_float else _integers)(kind, dtype, shape, rng)

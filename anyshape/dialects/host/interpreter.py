@@ -141,7 +141,7 @@ class _Call:
 
     def _launch(self, op: LaunchOp) -> None:
         extent = op.extent.data[0].evaluate(self._symbols)
-        if extent <= 0:
+        if extent <= 0 or op.condition.evaluate(self._symbols) == 0:
             return
         kernel = self._kernels[op.kernel_name]
         sizes = [size.evaluate(self._symbols) for size in op.sizes.data]

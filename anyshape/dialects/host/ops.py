@@ -29,6 +29,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -40,7 +41,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolOpI
 from anyshape.dialects.dtypes import dtype_of_type
 from anyshape.dialects.sizes import DimsAttr, RelationAttr
 from anyshape.dialects.tile import BufferType, buffer, dims_attr
-from anyshape.symbolic import Relation, SizeLike
+from anyshape.symbolic import Relation, Size, SizeLike
 
 
 @irdl_attr_definition
@@ -236,7 +237,10 @@ class ViewOp(IRDLOperation):
 
 @irdl_op_definition
 class LaunchOp(IRDLOperation):
-    """Runs `kernel` over `extent` points, at least `grain` of them a thread; the last `outputs` buffers are written."""
+    """Runs `kernel` over `extent` points, at least `grain` of them a thread; the last `outputs` buffers are written.
+
+    With `when`, which is 0 or 1, only where that is 1.
+    """
 
     name = "host.launch"
     kernel = prop_def(SymbolRefAttr)
@@ -246,9 +250,10 @@ class LaunchOp(IRDLOperation):
     grain = prop_def(DimsAttr)
     scratch = prop_def(DimsAttr)
     outputs = prop_def(IntegerAttr)
+    when = opt_prop_def(DimsAttr)
     assembly_format = (
         "$kernel `(` $buffers `)` `sizes` $sizes `extent` $extent `grain` $grain `scratch` $scratch `outputs` $outputs "
-        "attr-dict `:` type($buffers)"
+        "(`when` $when^)? attr-dict `:` type($buffers)"
     )
 
     def __init__(
@@ -261,7 +266,9 @@ class LaunchOp(IRDLOperation):
         grain: SizeLike,
         scratch: SizeLike,
         outputs: int,
+        when: SizeLike = 1,
     ) -> None:
+        sometimes = Size.of(when) != Size.const(1)
         super().__init__(
             operands=[list(buffers)],
             properties={
@@ -271,12 +278,18 @@ class LaunchOp(IRDLOperation):
                 "grain": dims_attr([grain]),
                 "scratch": dims_attr([scratch]),
                 "outputs": IntegerAttr(outputs, i64),
+                "when": dims_attr([when]) if sometimes else None,
             },
         )
 
     @property
     def kernel_name(self) -> str:
         return self.kernel.root_reference.data
+
+    @property
+    def condition(self) -> Size:
+        """1 where the kernel runs, else 0."""
+        return Size.const(1) if self.when is None else self.when.data[0]
 
     @property
     def written(self) -> Sequence[SSAValue]:

@@ -234,6 +234,7 @@ class _Verifier:
             ("extents", len(op.extent.data), 1),
             ("grains", len(op.grain.data), 1),
             ("scratches", len(op.scratch.data), 1),
+            ("conditions", 1 if op.when is None else len(op.when.data), 1),
             ("outputs", outputs, min(max(outputs, 0), len(op.buffers))),
         ):
             if got != expected:
@@ -243,7 +244,7 @@ class _Verifier:
             wanted = buffer_of(parameter).element_type
             if element != wanted:
                 raise self._fault(op, f"buffer {position} has another element type", got=element, expected=wanted)
-        self._check_symbols(op, (*op.sizes.data, *op.extent.data, *op.grain.data, *op.scratch.data))
+        self._check_symbols(op, (*op.sizes.data, *op.extent.data, *op.grain.data, *op.scratch.data, op.condition))
         self._check_accesses(op)
 
     def _check_accesses(self, op: LaunchOp) -> None:

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from anyshape.dialects.dhlo import DhloOp
 from anyshape.dialects.locations import Origin
+from anyshape.frontends.torch.boundaries import Needless
 from anyshape.frontends.torch.branches import Branch, Record, record_branches
 from anyshape.frontends.torch.derived import DerivedSizes
 from anyshape.frontends.torch.examples import path_name
@@ -67,6 +68,7 @@ class Capture:
         derived: symbols for sizes that PyTorch cannot state.
         about_strides: identities of the environment's guards that say which strides a view or a copy gets.
         origins: who asked for guards, by their identities.
+        needless: conditions of the model's that need not hold.
         seconds: wall time of export and decomposition.
     """
 
@@ -78,6 +80,7 @@ class Capture:
     derived: DerivedSizes
     about_strides: frozenset[int]
     origins: Mapping[int, Origin]
+    needless: Needless
     seconds: float
 
 
@@ -111,7 +114,16 @@ def _capture(
     about_strides = frozenset(export.record.about_strides | decomposing.about_strides)
     origins = {**decomposing.origins, **export.record.origins}
     return Capture(
-        program, export.examples, structure, branches, export.openings, export.derived, about_strides, origins, seconds
+        program,
+        export.examples,
+        structure,
+        branches,
+        export.openings,
+        export.derived,
+        about_strides,
+        origins,
+        export.needless,
+        seconds,
     )
 
 

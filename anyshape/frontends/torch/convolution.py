@@ -20,6 +20,8 @@ from anyshape.symbolic import Size
 
 MAX_PHASES = 64
 """Convolutions into which a transposed one is cut, at most."""
+MIN_SHARED_FILTERS = 4
+"""Filters of a group from which on phases share their windows."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +150,21 @@ def _transposed(
             feature_group_count=groups,
         )
     counts = tuple((size + (step - 1)) // step for size, step in zip(sizes, steps, strict=True))
-    parts = [
-        _phase(builder, x, filters, windows, [each.value for each in padding], counts, phase, groups)
-        for phase in product(*map(range, steps))
-    ]
+    before = [each.value for each in padding]
+    share = _share_windows(windows, [size.value for size in window], filters, groups)
+    phases = _phases_of_one if share else _phases_one_by_one
+    parts = phases(builder, x, filters, windows, before, counts, groups)
     return _interleaved(builder, parts, steps, counts, sizes)
+
+
+def _share_windows(windows: Windowing, extents: Sequence[int], filters: SSAValue, groups: int) -> bool:
+    """Whether the windows of all phases have the same size, and filters are so many that gathering them once is worth some places more."""
+    each = sizes_of(filters.type)[0].constant_or(0) // groups
+    equal = all(
+        extent % step == 0 and (step == 1 or apart == 1)
+        for extent, step, apart in zip(extents, windows.strides, windows.dilation, strict=True)
+    )
+    return equal and each >= MIN_SHARED_FILTERS
 
 
 def _turned(builder: GraphBuilder, weight: SSAValue, groups: int) -> SSAValue:
@@ -169,6 +181,64 @@ def _turned(builder: GraphBuilder, weight: SSAValue, groups: int) -> SSAValue:
     return builder.emit(
         Slice, filters, starts=starts, sizes=sizes_of(filters.type), strides=(1, 1, *(-1,) * (rank - 2))
     )
+
+
+def _phases_one_by_one(
+    builder: GraphBuilder,
+    x: SSAValue,
+    filters: SSAValue,
+    windows: Windowing,
+    padding: Sequence[int],
+    counts: Sequence[Size],
+    groups: int,
+) -> list[SSAValue]:
+    """The results of all phases, the last axis fastest, each a convolution of its own."""
+    phases = product(*map(range, windows.strides))
+    return [_phase(builder, x, filters, windows, padding, counts, phase, groups) for phase in phases]
+
+
+def _phases_of_one(
+    builder: GraphBuilder,
+    x: SSAValue,
+    filters: SSAValue,
+    windows: Windowing,
+    padding: Sequence[int],
+    counts: Sequence[Size],
+    groups: int,
+) -> list[SSAValue]:
+    """The results of all phases as parts of one convolution with the filters of all.
+
+    Where a stride s divides the window, phase p meets the points k ≡ padding − p (mod s): all phases have windows of one size, which differ
+    in where they begin, by one place at most. So there is one place more along such an axis, and every phase takes its own.
+    """
+    steps, spatial = windows.strides, len(counts)
+    count, depth, *window = (size.value for size in sizes_of(filters.type))
+    split = [each for extent, step in zip(window, steps, strict=True) for each in (extent // step, step)]
+    filters = builder.reshape(filters, (groups, count // groups, depth, *split))
+    residues, taps = range(4, 3 + 2 * spatial, 2), range(3, 3 + 2 * spatial, 2)
+    filters = transposed(builder, filters, (0, *residues, 1, 2, *taps))
+    inner = [extent // step for extent, step in zip(window, steps, strict=True)]
+    filters = builder.reshape(filters, (count * prod(steps), depth, *inner))
+    # Zeros in front of the first window of each phase: k = residue + step · tap meets (phase + k − padding) / step.
+    starts = [
+        [-((at + (before - at) % step - before) // step) for at in range(step)]
+        for before, step in zip(padding, steps, strict=True)
+    ]
+    most, least = [max(each) for each in starts], [min(each) for each in starts]
+    places = [size + (high - low) for size, high, low in zip(counts, most, least, strict=True)]
+    spacing = tuple(apart if step == 1 else 1 for apart, step in zip(windows.dilation, steps, strict=True))
+    own = Windowing((1,) * spatial, tuple(Size.const(each) for each in most), spacing)
+    result = _convolved(builder, x, filters, own, places, groups)
+    batch = sizes_of(x.type)[0]
+    result = builder.reshape(result, (batch, groups, *steps, count // groups, *places))
+    parts: list[SSAValue] = []
+    for phase in product(*map(range, steps)):
+        part = result
+        for axis, (at, before, step) in enumerate(zip(phase, padding, steps, strict=True)):
+            part = sliced(builder, part, 2 + axis, (before - at) % step, 1)
+            part = sliced(builder, part, 3 + spatial + axis, most[axis] - starts[axis][at], counts[axis])
+        parts.append(builder.reshape(part, (batch, groups, count // groups, *counts)))
+    return parts
 
 
 def _phase(
@@ -204,16 +274,18 @@ def _interleaved(
     counts: Sequence[Size],
     sizes: Sequence[Size],
 ) -> SSAValue:
-    """result[…, step · q + phase, …] = parts[phase][…, q, …], as far as `sizes` go."""
+    """result[b, o, step · q + phase, …] = parts[phase][b, g, o, q, …], as far as `sizes` go; axis after axis, the last one first."""
     spatial = len(steps)
-    lead = sizes_of(parts[0].type)[:2]
-    stacked = builder.emit(Concatenate, *(builder.reshape(part, (1, *sizes_of(part.type))) for part in parts), axis=0)
-    split = builder.reshape(stacked, (*steps, *lead, *counts))
-    order = [spatial, spatial + 1]
-    for axis in range(spatial):
-        order += [spatial + 2 + axis, axis]
+    lead = sizes_of(parts[0].type)[:-spatial]
+    for axis in reversed(range(spatial)):
+        step, at = steps[axis], len(lead) + axis + 1
+        own = [builder.reshape(part, (*sizes_of(part.type)[:at], 1, *sizes_of(part.type)[at:])) for part in parts]
+        parts = [
+            own[first] if step == 1 else builder.emit(Concatenate, *own[first : first + step], axis=at)
+            for first in range(0, len(own), step)
+        ]
     whole = [count * step for count, step in zip(counts, steps, strict=True)]
-    result = builder.reshape(transposed(builder, split, order), (*lead, *whole))
+    result = builder.reshape(parts[0], (lead[0], prod(lead[1:], start=Size.const(1)), *whole))
     for axis, size in enumerate(sizes, 2):
         result = sliced(builder, result, axis, 0, size)
     return result

@@ -250,7 +250,7 @@ def lower_unique_dim(
     order = builder.emit(RowOrder, builder.reshape(slices, (sizes[0], numel(sizes[1:]))))
     in_order = gathered(builder, slices, (0,), [order], 0)
     values, number, lengths = _runs(builder, in_order, _size_of_values(builder, axis))
-    return _swapped(builder, values, axis), _inverse(builder, order, number), lengths
+    return _put_back(builder, values, axis), _inverse(builder, order, number), lengths
 
 
 @lowers("aten.unique_consecutive.default")
@@ -261,21 +261,21 @@ def lower_unique_consecutive(
     if dim is not None:
         axis, slices = _slices(builder, x, dim)
         values, number, lengths = _runs(builder, slices, _size_of_values(builder, axis))
-        return _swapped(builder, values, axis), number, lengths
+        return _put_back(builder, values, axis), number, lengths
     values, number, lengths = _runs(builder, _flat(builder, x), _size_of_values(builder, 0))
     return values, builder.reshape(number, sizes_of(x.type)), lengths
 
 
 def _slices(builder: GraphBuilder, x: SSAValue, dim: int) -> tuple[int, SSAValue]:
-    axis = axis_of(dim, rank_of(x.type))
-    return axis, _swapped(builder, x, axis)
+    """The axis, and x with it in front of the others, which stay in their order: slices are compared in it."""
+    rank = rank_of(x.type)
+    axis = axis_of(dim, rank)
+    return axis, transposed(builder, x, [axis, *(other for other in range(rank) if other != axis)])
 
 
-def _swapped(builder: GraphBuilder, x: SSAValue, axis: int) -> SSAValue:
-    """x with an axis and the first one exchanged."""
-    order = list(range(rank_of(x.type)))
-    order[axis], order[0] = order[0], order[axis]
-    return transposed(builder, x, order)
+def _put_back(builder: GraphBuilder, slices: SSAValue, axis: int) -> SSAValue:
+    """The first axis at the place from which `_slices` took it."""
+    return transposed(builder, slices, [*range(1, axis + 1), 0, *range(axis + 1, rank_of(slices.type))])
 
 
 __all__ = ["places", "read"]

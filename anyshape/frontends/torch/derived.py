@@ -73,7 +73,7 @@ class DerivedSizes:
         if key not in self._symbols:
             source = ConstantSource(f"derived_{len(self._symbols)}")
             made: Any = environment.create_symbol(
-                value, source, DimDynamic.DYNAMIC, do_not_specialize_zero_one=value < _USUAL
+                value, source, DimDynamic.DYNAMIC, do_not_specialize_zero_one=value < USUAL
             )
             self._known[made] = key
             self._symbols[key] = environment.create_symintnode(made, hint=value, source=source)  # pyright: ignore
@@ -106,8 +106,8 @@ class DerivedSizes:
             yield
 
 
-_USUAL = 2
+USUAL = 2
 """Sizes from here on are those that export takes for the general case."""
 
 
-__all__ = ["Derived", "DerivedSizes", "Rule"]
+__all__ = ["USUAL", "Derived", "DerivedSizes", "Rule"]

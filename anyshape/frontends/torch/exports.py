@@ -19,6 +19,7 @@ from torch.export.dynamic_shapes import ShapesCollection
 from torch.fx.experimental import _config as symbolic_config
 from torch.utils import _pytree as pytree
 
+from anyshape.frontends.torch.boundaries import NOTHING, Boundaries, Needless
 from anyshape.frontends.torch.branches import Record, record_branches
 from anyshape.frontends.torch.derived import DerivedSizes
 from anyshape.frontends.torch.examples import (
@@ -34,6 +35,7 @@ from anyshape.frontends.torch.openings import Broadcasts, Meeting, Opening
 from anyshape.frontends.torch.recurrent import RecurrentLayersWhole
 from anyshape.frontends.torch.reshaping import reshapes_free
 from anyshape.frontends.torch.slices import slices_clamp
+from anyshape.frontends.torch.substitutes import Substituted
 
 _SYMBOL = re.compile(r"\bs\d+\b")
 
@@ -45,6 +47,9 @@ _FACTORS = (5, 3, 2)
 
 _ROUNDS = 3
 """How often the example grows: a size derived by halving it seven times (÷128) is above 1 after three times."""
+_BEYOND = 1
+"""Examples on the other side of the model's conditions that are tried."""
+
 _FRUITLESS = 2
 """Examples that the model takes without being wider for them, a multiple and one more: what narrows it is then the model's own."""
 
@@ -60,6 +65,7 @@ class Export:
         derived: symbols for sizes that PyTorch cannot state.
         openings: input axes that are 1 or another size.
         meeting: what became of input axes that are 1 in the example and are broadcast to each other.
+        needless: conditions of the model's that need not hold.
     """
 
     program: ExportedProgram
@@ -68,6 +74,7 @@ class Export:
     derived: DerivedSizes
     openings: tuple[Opening, ...] = ()
     meeting: Meeting = Meeting.EQUAL
+    needless: Needless = NOTHING
 
 
 def export_as_given(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Export:
@@ -75,7 +82,8 @@ def export_as_given(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[st
     record, derived = Record(), DerivedSizes()
     with record_branches(record), derived.kept(), slices_clamp(derived):
         program = _export(module, args, kwargs, dynamic_shapes)
-    return Export(program, tuple(pytree.tree_leaves((args, dict(kwargs)))), record, derived)
+    leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
+    return _boundaries(module, structure, Export(program, tuple(leaves), record, derived))[0]
 
 
 def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec) -> Export:
@@ -101,7 +109,8 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
             substitution, found = _regained(module, leaves, structure, substitution, found)
             if not Traced(found.program, leaves, structure, derived=found.derived.known).admits_the_example():
                 substitution, found = _with_small_substitutes(module, leaves, structure, substitution, found)
-            return _widened(module, leaves, structure, substitution, found)
+            widened = _widened(module, leaves, structure, substitution, found)
+            return _on_both_sides(module, leaves, structure, substitution, widened)
     assert first_error is not None
     record, derived = Record(), DerivedSizes()
     oblivious = symbolic_config.patch(backed_size_oblivious=True)  # pyright: ignore[reportAttributeAccessIssue]
@@ -110,6 +119,31 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
             return Export(_export_dynamic(module, leaves, structure, record), tuple(leaves), record, derived)
     except Exception:
         raise first_error from None
+
+
+def _boundaries(module: nn.Module, structure: pytree.TreeSpec, found: Export) -> tuple[Export, Boundaries]:
+    """The export with a note of the model's conditions that need not hold."""
+    strides = frozenset(found.record.about_strides)
+    boundaries = Boundaries(found.program, found.examples, strides, found.derived.known)
+    return replace(found, needless=boundaries.needless(module, structure)), boundaries
+
+
+def _on_both_sides(
+    module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec, substitution: Substitution, found: Export
+) -> Export:
+    """The export of an example that the model pads, where this one need not be padded and the other's graph holds for both."""
+    found, boundaries = _boundaries(module, structure, found)
+    for sizes in itertools.islice(boundaries.examples_beyond(found.needless), _BEYOND):
+        try:
+            export = _export_with(module, leaves, structure, substitution, sizes, Record())
+        except Exception:  # the model takes no such sizes: most that ask for a multiple raise an error of their own
+            continue
+        export, _ = _boundaries(module, structure, export)
+        strides, needless = export.record.about_strides, export.needless.guards
+        traced = Traced(export.program, leaves, structure, strides, export.derived.known, needless)
+        if traced.admits_the_example():
+            return export
+    return found
 
 
 def _squeezed(
@@ -169,10 +203,13 @@ def _widened(
     for _ in range(_ROUNDS):
         if not traced.narrowed():
             break
+        admits = traced.admits_the_example()
         fruitless = 0
         for larger in _larger(leaves, substitution, grown, traced.narrowed()):
             if fruitless == _FRUITLESS:
                 return best
+            if admits and traced.crosses({**substitution.sizes(), **larger}):
+                continue
             try:
                 export = _export_with(module, leaves, structure, substitution, larger, Record())
             except Exception:  # it takes no such sizes: another example may do
@@ -285,9 +322,10 @@ def _export_dynamic(
 def _export(
     module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
 ) -> ExportedProgram:
-    with torch.no_grad(), warnings.catch_warnings(), reshapes_free(), RecurrentLayersWhole(), left_as_it_was(module):
+    with torch.no_grad(), warnings.catch_warnings(), reshapes_free(), left_as_it_was(module):
         warnings.simplefilter("ignore")
-        return torch.export.export(module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False)
+        with RecurrentLayersWhole(), Substituted():
+            return torch.export.export(module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False)
 
 
 __all__ = ["Export", "export_as_given", "export_every_size"]

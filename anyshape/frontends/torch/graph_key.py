@@ -20,6 +20,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind, OutputSpec
 
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.lowering import find_lowering, mapped_op
@@ -68,12 +69,18 @@ def graph_text(
                 f"placeholder {spec.kind.name} {type(spec.arg).__name__}"
                 for spec in program.graph_signature.input_specs
             ),
-            *(f"output {spec.kind.name}" for spec in program.graph_signature.output_specs),
+            *(_output(spec) for spec in program.graph_signature.output_specs),
             *map(writer.node, program.graph.nodes),
         ]
     except _NoText:
         return None
     return "\n".join(lines)
+
+
+def _output(spec: OutputSpec) -> str:
+    """The kind of an output, and of an argument that is written which one it is."""
+    written = spec.kind == OutputKind.USER_INPUT_MUTATION
+    return f"output {spec.kind.name} {spec.target}" if written else f"output {spec.kind.name}"
 
 
 class _Writer:

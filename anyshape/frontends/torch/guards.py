@@ -60,12 +60,15 @@ def cancelled_equalities(environment: ShapeEnv | None) -> dict[sympy.Symbol, sym
     return equal
 
 
-def constant_sizes(environment: ShapeEnv | None) -> dict[sympy.Basic, sympy.Integer]:
-    """Derived sizes that a guard holds at a constant: e of e == c. At size 0, where e may divide by zero, c is what the model asked for."""
+def constant_sizes(environment: ShapeEnv | None, needless: Collection[int] = ()) -> dict[sympy.Basic, sympy.Integer]:
+    """Derived sizes that a guard holds at a constant: e of e == c. At size 0, where e may divide by zero, c is what the model asked for.
+
+    `needless` identifies guards that need not hold.
+    """
     guards: Any = environment.guards if environment is not None else ()
     constants: dict[sympy.Basic, sympy.Integer] = {}
     for guard in guards:
-        if isinstance(guard.expr, sympy.Eq):
+        if isinstance(guard.expr, sympy.Eq) and id(guard) not in needless:
             derived, constant = guard.expr.args
             if isinstance(constant, sympy.Integer) and not derived.is_Symbol:
                 constants[derived] = constant
@@ -92,9 +95,23 @@ def guard_relations(
     about_strides: Collection[int],
     origins: Mapping[int, Origin] = MappingProxyType({}),
     derived: Collection[sympy.Basic] = (),
+    needless: Collection[int] = (),
 ) -> Iterator[Condition]:
-    """The conditions under which the graph is the model; `about_strides` identifies guards that are known to be about layout,
-    `origins` says of guards, by their identities, who asked for them; `derived` are symbols that may be 0 or 1 in the example too.
+    """The conditions under which the graph is the model; `origins` says of guards, by their identities, who asked for them, `needless`
+    identifies guards that need not hold; see `relations_of_guards` for the others."""
+    for guard, relation in relations_of_guards(environment, names, about_strides, derived):
+        if id(guard) not in needless:
+            yield relation, origin_of_guard(guard, origins)
+
+
+def relations_of_guards(
+    environment: ShapeEnv | None,
+    names: SizeNames,
+    about_strides: Collection[int],
+    derived: Collection[sympy.Basic] = (),
+) -> Iterator[tuple[Any, Relation]]:
+    """The guards that matter, with what they ask; `about_strides` identifies guards that are known to be about layout, `derived` are
+    symbols that may be 0 or 1 in the example too.
 
     Of what PyTorch's own code asked, equalities count always, and bounds unless they are about layout. An inequality there only
     means that no special case applied: the general one holds for the special sizes too. So does an equality of strides that is a bound.
@@ -111,14 +128,18 @@ def guard_relations(
             continue
         if is_bound_by_integers(expression):
             continue
-        frame = guard.sloc.framework_loc
-        asked_by_model = isinstance(frame, FrameSummary) and in_model(frame.filename)
         is_bound = not isinstance(expression, sympy.Eq) or is_bound_by_one(expression)
-        if not asked_by_model and is_bound and (id(guard) in about_strides or isinstance(expression, sympy.Ne)):
+        if not asked_by_model(guard) and is_bound and (id(guard) in about_strides or isinstance(expression, sympy.Ne)):
             continue
         relation = names.relation(expression)
         if relation is not None:
-            yield relation, origin_of_guard(guard, origins)
+            yield guard, relation
+
+
+def asked_by_model(guard: Any) -> bool:
+    """Whether a line of the model, or of a layer of PyTorch's, asked for a guard of a `ShapeEnv`."""
+    frame = guard.sloc.framework_loc
+    return isinstance(frame, FrameSummary) and in_model(frame.filename)
 
 
 def is_bound_by_integers(expression: Any) -> bool:

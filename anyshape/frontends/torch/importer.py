@@ -45,6 +45,7 @@ from anyshape.frontends.torch.guards import (
     range_relations,
 )
 from anyshape.frontends.torch.lowering import only_checked
+from anyshape.frontends.torch.misfits import check_ranks, model_misfit
 from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
 from anyshape.frontends.torch.origins import origins_of_axes
 from anyshape.frontends.torch.planes import Planes, interleaved, planes_of_memory
@@ -54,8 +55,11 @@ from anyshape.frontends.torch.program import (
     CallAdaptor,
     FromComplexResult,
     FromConstant,
+    FromInput,
+    FromResult,
     ImportedProgram,
     InputSpec,
+    IntoInput,
     OutputSource,
 )
 from anyshape.frontends.torch.random import is_random
@@ -114,11 +118,13 @@ def capture_module(
             remedy="put a function into the `forward` of a module",
         )  # fmt: skip
     args, example_kwargs = pytree.tree_map(standing_alone, (args, dict(kwargs or {})))
+    check_ranks(args, example_kwargs)
     try:
         with quiet_attempts(), named_meanwhile(module) as weight_names:
             captured = capture(module, args, example_kwargs, dynamic_shapes)
     except ExportError as error:  # only now, because hooks may add to the arguments of a call
         misfit = example_misfit(inspect.signature(module.forward), args, example_kwargs)
+        misfit = misfit or model_misfit(module, args, example_kwargs)
         if misfit is None:
             raise
         raise misfit from error
@@ -187,7 +193,13 @@ class CapturedModule:
         environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
         preferred, equal = self._preferred(program), cancelled_equalities(environment)
         self.names = names = SizeNames(
-            environment, preferred, equal, constant_sizes(environment), captured.derived.known, with_data=True
+            environment,
+            preferred,
+            equal,
+            constant_sizes(environment, captured.needless.guards),
+            captured.derived.known,
+            with_data=True,
+            rounded_up=captured.needless.rounded_up,
         )
         self.inputs, self._constants, self._leaf_names = self._inputs(program, names)
         self.facts = facts = Facts()
@@ -203,8 +215,9 @@ class CapturedModule:
             )
             origins |= assume_all(facts, broadcast)
             origins |= assume_all(facts, derived_relations(environment, names, derived, captured.origins))
+            strides, needless = captured.about_strides, captured.needless.guards
             origins |= assume_all(
-                facts, guard_relations(environment, names, captured.about_strides, captured.origins, derived)
+                facts, guard_relations(environment, names, strides, captured.origins, derived, needless)
             )
             if ranges_are_given:
                 origins |= assume_all(facts, range_relations(program, names))
@@ -313,6 +326,8 @@ class _Importer(NodeLowering):
                     self.values[node] = node.meta.get("val")
             elif not node.users:
                 continue
+            elif spec.kind == InputKind.TOKEN:
+                self.values[node] = None
             elif node in self.source.weights:
                 value = builder.stored_weight(*self.source.weights[node])
                 self.values[node] = planes_of_memory(builder, value) if _is_complex(node) else value
@@ -331,8 +346,17 @@ class _Importer(NodeLowering):
         (output,) = (node for node in program.graph.nodes if node.op == "output")
         results: list[SSAValue] = []
         sources: list[OutputSource] = []
+        written = self._written(program, output)
         for spec, value in zip(program.graph_signature.output_specs, output.args[0], strict=True):
-            if spec.kind != OutputKind.USER_OUTPUT:
+            if spec.kind == OutputKind.USER_INPUT_MUTATION and value in written:
+                source = output_source(self.values[value], results, block)
+                if isinstance(source, FromResult):  # else it is the argument as it was
+                    sources.append(IntoInput(source.index, written[value]))
+            elif isinstance(value, fx.Node) and value in written:
+                sources.append(FromInput(written[value]))
+            elif spec.kind == OutputKind.TOKEN:
+                continue
+            elif spec.kind != OutputKind.USER_OUTPUT:
                 kind = spec.kind.name.lower().replace("_", " ")
                 self.unsupported.append(UnsupportedOp(kind, f"the model writes to {_own_name(spec.target)} in place"))
             elif not isinstance(value, fx.Node):
@@ -346,6 +370,22 @@ class _Importer(NodeLowering):
             elif value not in self.failed:
                 sources.append(output_source(self.values[value], results, block))
         return results, tuple(sources)
+
+    def _written(self, program: ExportedProgram, output: fx.Node) -> dict[fx.Node, int]:
+        """What the model leaves in arguments that it writes to, each with the number of the argument among the tensors.
+
+        `x.copy_(y)` is a node of its own, so a result that is the same node is the argument itself.
+        """
+        leaves = {node.name: leaf for leaf, (_, node) in enumerate(_user_inputs(program))}
+        places = {spec.leaf: place for place, spec in enumerate(self.source.inputs) if not spec.is_complex}
+        values: Any = output.args[0]
+        specs = zip(program.graph_signature.output_specs, values, strict=True)
+        written: dict[fx.Node, int] = {}
+        for spec, value in specs:
+            place = places.get(leaves.get(spec.target or "", -1))
+            if spec.kind == OutputKind.USER_INPUT_MUTATION and place is not None and value not in self.failed:
+                written[value] = place
+        return written
 
 
 def _store_weights(

@@ -13,9 +13,12 @@ from torch import fx
 from torch._ops import OpOverload
 from xdsl.ir import SSAValue
 
+from anyshape.dialects.dhlo import Ceil, Floor, IsInf, IsNan, RoundNearestEven, Trunc
 from anyshape.dialects.dhlo.base import AttributeValue, DhloOp, Elementwise
+from anyshape.dialects.dtypes import BOOL
 from anyshape.frontends.torch import (
     antialias,
+    assertions,
     bags,
     channel_norms,
     complex_arithmetic,
@@ -29,8 +32,10 @@ from anyshape.frontends.torch import (
     elementwise,
     fourier,
     indexing,
+    linear_systems,
     movement,
     normalization,
+    orthogonal,
     planes,
     pooling,
     random,
@@ -39,9 +44,11 @@ from anyshape.frontends.torch import (
     resampling,
     scattering,
     scatters,
+    segments,
     shuffles,
     sorting,
     special,
+    substitutes,
     views,
     windows,
 )
@@ -50,20 +57,19 @@ from anyshape.frontends.torch.numbers import number
 from anyshape.frontends.torch.unsupported import Unsupported
 
 FAMILIES = (
-    antialias, bags, channel_norms, complex_arithmetic, contraction, convolution, creation, cumulative, data_sizes,
-    dequantising, distances, elementwise, fourier, indexing, movement, normalization, planes, pooling, random,
-    recurrent, reductions, resampling, scattering, scatters, shuffles, sorting, special, views, windows,
+    antialias, assertions, bags, channel_norms, complex_arithmetic, contraction, convolution, creation, cumulative,
+    data_sizes, dequantising, distances, elementwise, fourier, indexing, linear_systems, movement, normalization,
+    orthogonal, planes, pooling, random, recurrent, reductions, resampling, scattering, scatters, segments, shuffles,
+    sorting, special, substitutes, views, windows,
 )  # fmt: skip
 """The modules whose functions fill `LOWERINGS` when they are imported."""
 
 IGNORED = (
-    "aten._assert_async.msg",
-    "aten._assert_scalar.default",
     "aten._assert_tensor_metadata.default",
     "aten.sym_constrain_range.default",
     "aten.sym_constrain_range_for_size.default",
 )
-"""Checks: those on sizes are among the guards of the export, those on dtypes hold by construction."""
+"""Checks that hold by construction: those on dtypes, and those on sizes, which are among the guards of the export."""
 
 
 READS = ("aten._local_scalar_dense.default",)
@@ -136,9 +142,19 @@ def _elementwise(kind: type[Elementwise]) -> Lowering:
         operands = [
             builder.broadcast(builder.operand(operand, dtype, sizes), sizes) for operand in arguments[: kind.ARITY]
         ]
+        if not dtype.is_float and kind in ROUNDINGS:
+            return operands[0]
+        if not dtype.is_float and kind in NOT_NUMBERS:
+            return builder.constant(False, BOOL, sizes)
         return builder.convert(builder.emit(kind, *operands, **attributes), result)
 
     return lower
+
+
+ROUNDINGS = (Ceil, Floor, RoundNearestEven, Trunc)
+"""Ops of floats that leave integers as they are."""
+NOT_NUMBERS = (IsInf, IsNan)
+"""Questions that are no for every integer."""
 
 
 def _attributes(

@@ -11,7 +11,6 @@ sizes, as that of `x[:, ::2]` for an even length. Another example gets the gener
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from traceback import FrameSummary
 from types import MappingProxyType
 from typing import Any
 
@@ -20,12 +19,14 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
+from torch.utils._sympy import functions as symbolic
 
-from anyshape.frontends.torch.branches import in_model
-from anyshape.frontends.torch.derived import Derived
+from anyshape.frontends.torch.derived import USUAL, Derived
 from anyshape.frontends.torch.examples import Axis, split_path
-from anyshape.frontends.torch.guards import is_bound_by_one
-from anyshape.frontends.torch.sizes import shape_environment
+from anyshape.frontends.torch.guards import asked_by_model, is_bound_by_one
+from anyshape.frontends.torch.sizes import SizeNames, shape_environment
+from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.symbolic import Facts
 
 _SQUEEZES = ("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims")
 _SMALL = (sympy.Integer(0), sympy.Integer(1))
@@ -40,6 +41,7 @@ class Traced:
         structure: how `(args, kwargs)` flatten to them.
         about_strides: identities of guards that say which strides a view or a copy gets.
         derived: symbols for sizes that PyTorch cannot state.
+        needless: identities of guards that need not hold.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Traced:
         structure: pytree.TreeSpec,
         about_strides: Collection[int] = (),
         derived: Mapping[sympy.Basic, Derived] = MappingProxyType({}),
+        needless: Collection[int] = (),
     ) -> None:
         self._program = program
+        self._needless = needless
         self._derived = derived
         self._about_strides = about_strides
         self._environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
@@ -83,13 +87,25 @@ class Traced:
         for guard in self._guards():
             is_equality = isinstance(guard.expr, sympy.Eq)
             about_one = is_equality and id(guard) in self._about_strides and is_bound_by_one(guard.expr)
-            if _asked_by_model(guard) or (is_equality and not about_one):
+            if asked_by_model(guard) or (is_equality and not about_one):
                 try:
                     if guard.expr.xreplace(values) == sympy.false:
                         return False
                 except ZeroDivisionError:
                     continue
         return True
+
+    def crosses(self, sizes: Mapping[Axis, int]) -> bool:
+        """Whether one of the model's conditions is another at these sizes: a graph of theirs would not hold for the caller's."""
+        values = self._values(sizes)
+        for guard in self._guards():
+            if asked_by_model(guard) and id(guard) not in self._about_strides:
+                try:
+                    if guard.expr.xreplace(values) == sympy.false:
+                        return True
+                except ZeroDivisionError:
+                    continue
+        return False
 
     def kept_ones(self) -> frozenset[Axis]:
         """Input axes of size 1 in the caller's example that the model squeezes, but not the export, whose example has other sizes there."""
@@ -107,8 +123,13 @@ class Traced:
 
     def _example_values(self) -> dict[Any, Any]:
         """The sizes of the caller's example."""
+        return self._values({})
+
+    def _values(self, sizes: Mapping[Axis, int]) -> dict[Any, Any]:
+        """The sizes of the caller's example with others for some axes."""
         values: dict[Any, Any] = {
-            symbol: sympy.Integer(self._leaves[leaf].shape[axis]) for symbol, (leaf, axis) in self._axes.items()
+            symbol: sympy.Integer(sizes.get((leaf, axis), self._leaves[leaf].shape[axis]))
+            for symbol, (leaf, axis) in self._axes.items()
         }
         for symbol, derived in self._derived.items():
             value = derived.value(part.xreplace(values) for part in derived.parts)
@@ -128,24 +149,34 @@ class Traced:
         """e for every condition `e == 0`, `e == 1`, `e < 2` or `e <= 1` on a derived size e, and every equality about strides."""
         for guard in self._guards():
             expression: Any = guard.expr
-            if _asked_by_model(guard) or not isinstance(expression, sympy.Eq | sympy.Lt | sympy.Le):
+            if asked_by_model(guard) or not isinstance(expression, sympy.Eq | sympy.Lt | sympy.Le):
                 continue
             derived, bound = expression.args
             if isinstance(expression, sympy.Eq) and id(guard) in self._about_strides:
-                if not is_bound_by_one(expression):
+                if not is_bound_by_one(expression) and not self._holds_anyway(expression):
                     yield expression
                 continue
             limits = (sympy.Integer(2),) if isinstance(expression, sympy.Lt) else _SMALL
             if bound in limits and (not derived.is_Symbol or derived in self._derived):
                 yield derived
 
+    def _holds_anyway(self, expression: sympy.Basic) -> bool:
+        """Whether an equality of padded sizes holds at all sizes that export takes for the general case: PyTorch does not find out."""
+        if not expression.has(symbolic.Mod, symbolic.PythonMod):
+            return False
+        names = SizeNames(self._environment, {}, {}, {}, self._derived)
+        try:
+            relation = names.relation(expression)
+        except Unsupported:
+            return False
+        facts = Facts()
+        for symbol in () if relation is None else sorted(relation.symbols):
+            facts.declare(symbol, lo=USUAL)
+        return relation is not None and facts.prove(relation) is True
+
     def _guards(self) -> Sequence[Any]:
-        return self._environment.guards if self._environment is not None else ()
-
-
-def _asked_by_model(guard: Any) -> bool:
-    frame = guard.sloc.framework_loc
-    return isinstance(frame, FrameSummary) and in_model(frame.filename)
+        guards: Sequence[Any] = self._environment.guards if self._environment is not None else ()
+        return [guard for guard in guards if id(guard) not in self._needless]
 
 
 def _axes_of_symbols(

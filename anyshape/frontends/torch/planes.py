@@ -27,9 +27,10 @@ from anyshape.dialects.dhlo import (
 )
 from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dtypes import DType
-from anyshape.dialects.sizes import rank_of, sizes_of
+from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
 from anyshape.frontends.torch.builder import LOWERINGS, GraphBuilder, Lowering, Value
 from anyshape.frontends.torch.movement import sliced
+from anyshape.frontends.torch.unsupported import Unsupported
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,10 @@ def lower_view_as_real(builder: GraphBuilder, x: Planes) -> SSAValue:
 
 @complex_op("aten.complex.default")
 def lower_complex(builder: GraphBuilder, real: SSAValue, imaginary: SSAValue) -> Planes:
+    if dtype_of(real.type) != dtype_of(imaginary.type):
+        raise Unsupported(
+            f"complex numbers of {dtype_of(real.type)} and {dtype_of(imaginary.type)}, which PyTorch refuses too"
+        )
     sizes = builder.result_sizes
     return Planes(builder.broadcast(real, sizes), builder.broadcast(imaginary, sizes))
 

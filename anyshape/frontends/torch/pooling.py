@@ -35,6 +35,11 @@ def _require_elements(builder: GraphBuilder, x: SSAValue, count: int) -> None:
     _require_some(builder, sizes_of(x.type)[-count:])
 
 
+def _require_image(builder: GraphBuilder, x: SSAValue, count: int) -> None:
+    """PyTorch has no pool of windows of an image without channels either; a batch may be empty."""
+    _require_some(builder, sizes_of(x.type)[-count - 1 :])
+
+
 def _require_some(builder: GraphBuilder, sizes: Sequence[Size]) -> None:
     for size in sizes:
         builder.require(Size.const(1).le(size), "pooling")
@@ -59,7 +64,7 @@ def lower_avg_pool(
 ) -> SSAValue:
     count = int(str(builder.node.target).removeprefix("aten.avg_pool")[0])
     window = per_axis(kernel_size, count, "window")
-    _require_elements(builder, x, count)
+    _require_image(builder, x, count)
     sizes = _last_sizes(builder, builder.node.meta["val"], count)
     _require_some(builder, sizes)
     return builder.emit(
@@ -74,7 +79,7 @@ def _max_pools(
     """Maxima, or their places, from window, strides, padding and dilation."""
     kernel_size, stride, padding, dilation = shape
     window = per_axis(kernel_size, len(sizes), "window")
-    _require_elements(builder, x, len(sizes))
+    _require_image(builder, x, len(sizes))
     _require_some(builder, sizes)
     attributes: dict[str, AttributeValue] = {
         "window": window, "strides": per_axis(stride or window, len(sizes), "strides"), "low": per_axis(padding, len(sizes), "padding"),

@@ -11,6 +11,7 @@ from torch import nn
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from anyshape.frontends.torch.agreement import CALL_ERRORS, close
 from anyshape.frontends.torch.capture import Capture
 from anyshape.frontends.torch.examples import resized
 from anyshape.frontends.torch.guards import Condition
@@ -19,11 +20,6 @@ from anyshape.frontends.torch.origins import CONDITION, origin_at
 from anyshape.frontends.torch.program import InputSpec
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.symbolic import Facts, Relation, Size, SizeError, bind_symbols
-
-_CALL_ERRORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
-
-_TOLERANCE = 1e-3
-"""Relative to the largest output: far above rounding, far below another computation."""
 
 
 def branch_relations(
@@ -95,13 +91,13 @@ def _agree(module: nn.Module, captured: Capture, leaves: Sequence[Any]) -> bool:
         try:
             with left_as_it_was(module):
                 expected = pytree.tree_leaves(module(*args, **kwargs))
-        except _CALL_ERRORS:
+        except CALL_ERRORS:
             return True
         try:
             got = _run(captured.program, leaves)
-        except _CALL_ERRORS:
+        except CALL_ERRORS:
             return False
-    return len(expected) == len(got) and all(_close(a, b) for a, b in zip(got, expected, strict=True))
+    return len(expected) == len(got) and all(close(a, b) for a, b in zip(got, expected, strict=True))
 
 
 def _run(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
@@ -112,17 +108,6 @@ def _run(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
         if spec.target is not None
     ]
     return list(torch.fx.Interpreter(program.graph_module).run(*held, *leaves))
-
-
-def _close(got: object, expected: object) -> bool:
-    if not isinstance(expected, torch.Tensor) or not isinstance(got, torch.Tensor):
-        return got == expected
-    if got.shape != expected.shape or got.dtype != expected.dtype:
-        return False
-    if not expected.is_floating_point():
-        return torch.equal(got, expected)
-    scale = float(expected.abs().nan_to_num().max()) if expected.numel() else 0.0
-    return torch.allclose(got, expected, rtol=_TOLERANCE, atol=_TOLERANCE * max(scale, 1e-6), equal_nan=True)
 
 
 __all__ = ["branch_relations", "example_sizes", "resized_examples"]

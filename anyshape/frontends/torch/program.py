@@ -76,6 +76,14 @@ class FromInput:
 
 
 @dataclass(frozen=True)
+class IntoInput:
+    """No output: result `index` of `@main` is what the model leaves in tensor input `input`, which it writes to."""
+
+    index: int
+    input: int
+
+
+@dataclass(frozen=True)
 class FromSize:
     """An output that is a Python int computed from the sizes of the inputs."""
 
@@ -89,7 +97,7 @@ class FromConstant:
     value: object
 
 
-OutputSource: TypeAlias = FromResult | FromComplexResult | FromInput | FromSize | FromConstant
+OutputSource: TypeAlias = FromResult | FromComplexResult | FromInput | IntoInput | FromSize | FromConstant
 
 
 @dataclass(frozen=True)
@@ -134,7 +142,25 @@ class CallAdaptor:
                     "an argument is no tensor", where=spec.name, got=type(leaf).__name__, expected="a tensor"
                 )
             tensors.append(_as_real(leaf, spec))
+        for place in self._written:
+            self._check_apart(place, tensors)
         return tensors
+
+    @cached_property
+    def _written(self) -> tuple[int, ...]:
+        return tuple(source.input for source in self.outputs if isinstance(source, IntoInput))
+
+    def _check_apart(self, place: int, tensors: Sequence[torch.Tensor]) -> None:
+        """ArgumentError where a tensor that the model writes to shares memory with another: the program reads all before it writes."""
+        first, last = _bytes_of(tensors[place])
+        for other, tensor in enumerate(tensors):
+            begin, end = _bytes_of(tensor)
+            if other != place and begin < last and first < end:
+                raise ArgumentError(
+                    "the model writes to an argument that shares memory with another one",
+                    where=f"{self.inputs[place].name} and {self.inputs[other].name}",
+                    remedy="pass a copy of one of them",
+                )
 
     def unflatten(self, results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Any:
         """What the module returns, from the program's results and the tensors that it was called with."""
@@ -147,6 +173,9 @@ class CallAdaptor:
                     leaves.append(torch.view_as_complex(results[index]))
                 case FromInput(index):
                     leaves.append(inputs[index])
+                case IntoInput(index, argument):
+                    with torch.no_grad():
+                        inputs[argument].copy_(results[index])
                 case FromSize(size):
                     leaves.append(size.evaluate(self.size_values(inputs)))
                 case FromConstant(value):
@@ -219,6 +248,14 @@ def _as_real(leaf: torch.Tensor, spec: InputSpec) -> torch.Tensor:
     return torch.view_as_real(leaf.resolve_conj()) if spec.is_complex else leaf
 
 
+def _bytes_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where the memory of a tensor begins and ends; nothing where it has no elements."""
+    if not tensor.numel():
+        return 0, 0
+    span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    return tensor.data_ptr(), tensor.data_ptr() + span * tensor.element_size()
+
+
 def _same_constant(got: object, expected: object) -> bool:
     if isinstance(got, float) and isinstance(expected, float):
         return got.hex() == expected.hex()  # 0.0 is not -0.0, and NaN is NaN
@@ -259,6 +296,8 @@ def encode_outputs(outputs: Sequence[OutputSource]) -> list[list[Any]] | None:
                 encoded.append(["complex", index])
             case FromInput(index):
                 encoded.append(["input", index])
+            case IntoInput(index, argument):
+                encoded.append(["into", [index, argument]])
             case FromSize(size):
                 encoded.append(["size", str(size)])
             case FromConstant(value) if isinstance(value, float):
@@ -281,6 +320,8 @@ def decode_outputs(encoded: Sequence[Sequence[Any]]) -> tuple[OutputSource, ...]
                 decoded.append(FromComplexResult(value))
             case "input":
                 decoded.append(FromInput(value))
+            case "into":
+                decoded.append(IntoInput(*value))
             case "size":
                 decoded.append(FromSize(parse_size(value)))
             case "float":

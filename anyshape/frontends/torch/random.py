@@ -24,11 +24,14 @@ from anyshape.dialects.dhlo import (
     Cosine,
     Divide,
     Exponential,
+    IsFinite,
     Log,
     LogPlusOne,
     Maximum,
     Multiply,
     Negate,
+    Not,
+    Reduce,
     Remainder,
     Scan,
     Select,
@@ -41,7 +44,9 @@ from anyshape.dialects.dhlo.trigonometric import Tan
 from anyshape.dialects.dtypes import BF16, BOOL, F16, F32, F64, I64, DType
 from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Lowering, Value, lowers
+from anyshape.frontends.torch.checks import require_none
 from anyshape.frontends.torch.movement import sliced
+from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
 _PRECISION = {F16: 11, BF16: 8, F32: 24, F64: 53}
@@ -271,6 +276,10 @@ def lower_multinomial(
     """Indices in proportion to weights. With replacement, where u·Σw falls among the cumulative weights; without, the largest
     w/e with e exponential: the order in which clocks of rates w ring (Efraimidis and Spirakis, 2006)."""
     dtype, sizes, axis = dtype_of(weights.type), sizes_of(weights.type), rank_of(weights.type) - 1
+    if not dtype.is_float or (isinstance(count, int) and count < 1):
+        raise Unsupported(f"{count} indices in proportion to {dtype}, which PyTorch refuses too")
+    builder.require(sizes[axis].le(_MOST_CATEGORIES), "multinomial")
+    _check_weights(builder, weights)
     if replacement:
         cumulative = builder.emit(Scan, builder.convert(weights, F64), axis=axis, kind="sum")
         total = sliced(builder, cumulative, axis, sizes[axis] - 1, 1)
@@ -284,6 +293,22 @@ def lower_multinomial(
     smallest = builder.constant(2.0**-126, wide, sizes)
     keys = builder.emit(Divide, builder.convert(weights, wide), builder.emit(Maximum, clock, smallest))
     return builder.emit(TopK, keys, k=(Size.of(count),), largest=True)
+
+
+_MOST_CATEGORIES = 1 << 24
+"""How many weights PyTorch draws from."""
+
+
+def _check_weights(builder: GraphBuilder, weights: SSAValue) -> None:
+    """Weights are finite and not negative, and no row of them is 0 throughout."""
+    dtype, sizes = dtype_of(weights.type), sizes_of(weights.type)
+    zero = builder.constant(0, dtype, sizes)
+    usable = builder.emit(Compare, weights, zero, direction="ge")
+    usable = builder.emit(And, usable, builder.emit(IsFinite, weights))
+    positive = builder.emit(Compare, weights, zero, direction="gt")
+    axis = len(sizes) - 1
+    rows = (builder.emit(Reduce, each, axes=(axis,), kind=kind) for each, kind in ((usable, "and"), (positive, "or")))
+    require_none(builder, builder.emit(Not, builder.emit(And, *rows)), "wrong_weights")
 
 
 # -- dropout ---------------------------------------------------------------------------------------------------------

@@ -29,11 +29,12 @@ from anyshape.dialects.dhlo import (
     Subtract,
 )
 from anyshape.dialects.dhlo.scatter import Scatter
-from anyshape.dialects.dtypes import BF16, F16, F32, I64, DType
+from anyshape.dialects.dtypes import BF16, BOOL, F16, F32, I64, DType
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 from anyshape.frontends.torch.indexing import from_start, gathered
 from anyshape.frontends.torch.movement import sliced, transposed
+from anyshape.frontends.torch.reductions import norm
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
@@ -234,6 +235,11 @@ class _Rows(Scattering):
         builder, sizes = self.builder, sizes_of(x.type)
         part = list(sizes or (ONE,))
         part[self.axis] = sizes_of(self.index.type)[0]
+        if rank_of(updates.type) not in (0, len(part)):
+            raise Unsupported(f"rows of {rank_of(updates.type)} axes for {len(part)}, which PyTorch refuses too")
+        if rank_of(updates.type):
+            for size, own in zip(sizes_of(updates.type), part, strict=True):
+                builder.require(size.eq(own), "rows at indices")
         moved = transposed(builder, builder.reshape(x, sizes or (1,)), self.order)
         changes = transposed(builder, builder.reshape(builder.convert(updates, dtype_of(x.type)), part), self.order)
         result = scattered(builder, moved, [self.index], changes, kind)
@@ -288,6 +294,24 @@ def lower_put(
     at = builder.reshape(from_start(builder, index, numel(sizes)), (numel(sizes_of(index.type)),))
     changes = builder.reshape(builder.convert(source, dtype_of(x.type)), sizes_of(at.type))
     return builder.reshape(scattered(builder, row, [at], changes, "sum" if accumulate else "set"), sizes)
+
+
+@lowers("aten.embedding_renorm.default")
+def lower_embedding_renorm(
+    builder: GraphBuilder, weight: SSAValue, indices: SSAValue, max_norm: float, norm_type: float
+) -> SSAValue:
+    """weight with its rows at the indices scaled to the norm max_norm where theirs is larger: by max_norm / (norm + 10⁻⁷)"""
+    sizes, dtype = sizes_of(weight.type), dtype_of(weight.type)
+    count, rows = numel(sizes_of(indices.type)), sizes[:1]
+    at = builder.reshape(builder.convert(indices, I64), (count,))
+    used = builder.constant(True, BOOL, (count,))
+    is_used = scattered(builder, builder.constant(False, BOOL, rows), [at], used, "set")
+    lengths = norm(builder, weight, norm_type, (1,))
+    is_long = builder.emit(Compare, lengths, builder.constant(max_norm, dtype, rows), direction="gt")
+    shifted = builder.emit(Add, lengths, builder.constant(1e-7, dtype, rows))
+    scale = builder.emit(Divide, builder.constant(max_norm, dtype, rows), shifted)
+    scale = builder.emit(Select, builder.emit(And, is_used, is_long), scale, builder.constant(1, dtype, rows))
+    return builder.emit(Multiply, weight, builder.emit(BroadcastInDim, scale, dimensions=(0,), sizes=sizes))
 
 
 # -- gradients and counts --------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
 from types import MappingProxyType
@@ -68,6 +69,20 @@ _FUNCTIONS: Mapping[type[sympy.Basic], Callable[..., Size]] = {
 _FRACTIONS = 1 << 16
 """Numerators and denominators of factors by which sizes are multiplied exactly."""
 
+_DENOMINATORS = 1000
+
+
+def _rational(factor: float) -> Fraction | None:
+    """The p / q that a decimal factor such as 1.7 stands for, where floor and ceil of n·p / q are those of the f64 product n·factor.
+
+    The product is within n·p·2⁻⁵² / q of n·p / q, so both lie between the same integers for n·p < 2⁵², unless n·p / q is one, N, itself.
+    Then n·factor rounds to N if it is off by less than half of the distance of floats there, 2⁻⁵⁴·N at least.
+    """
+    ratio = Fraction(factor).limit_denominator(_DENOMINATORS)
+    is_near = ratio > 0 and abs(Fraction(factor) / ratio - 1) < Fraction(1, 1 << 54)
+    return ratio if is_near else None
+
+
 _REMAINDERS = (symbolic.Mod, symbolic.PythonMod, sympy.Mod)
 """Remainders; sizes are not negative, so C's and Python's agree."""
 
@@ -94,6 +109,7 @@ class SizeNames:
         constants: sizes computed from others that guards say are constant.
         derived: symbols that PyTorch has got for sizes which it cannot state.
         with_data: whether sizes may be symbols whose values data say; else they are Unsupported.
+        rounded_up: remainders a mod k that are k where k divides a.
 
     Attributes:
         of_data: names of symbols whose values data say.
@@ -108,8 +124,10 @@ class SizeNames:
         derived: Mapping[sympy.Basic, Derived] = MappingProxyType({}),
         *,
         with_data: bool = False,
+        rounded_up: Collection[sympy.Basic] = (),
     ) -> None:
         self._with_data = with_data
+        self._rounded_up = rounded_up
         self._derived = derived
         self._constants = dict(constants)
         self._equal = dict(equal)
@@ -176,7 +194,8 @@ class SizeNames:
             if quotient is not None:
                 return quotient
         if isinstance(expression, _REMAINDERS):
-            return remainder(*(self._convert(argument, remainder) for argument in expression.args))
+            a, b = (self._convert(argument, remainder) for argument in expression.args)
+            return b - remainder(-a, b) if expression in self._rounded_up else remainder(a, b)
         for kind, make in _FUNCTIONS.items():
             if isinstance(expression, kind):
                 return make(*(self._convert(argument, remainder) for argument in expression.args))
@@ -185,21 +204,21 @@ class SizeNames:
     def _rounded_quotient(self, expression: sympy.Basic, remainder: Remainder) -> Size | None:
         """floor(a / b), trunc(a / b) -> a floordiv b;  ceil(a / b) -> (a + b - 1) floordiv b, for a >= 0 and b > 0.
 
-        So is the product of an integer and a float p / b whose b is a small power of two: PyTorch's product of floats is exact.
+        So is the product of an integer and a float p / b whose b is a small power of two: PyTorch's product of floats is exact. Of
+        other floats see `_rational`.
         """
         (inner,) = expression.args
         if isinstance(inner, symbolic.IntTrueDiv):
             a, b = (self._convert(argument, remainder) for argument in inner.args)
         elif isinstance(inner, sympy.Mul):
-            ratio = Fraction(1)
-            a, b = Size.const(1), Size.const(1)
-            for factor in inner.args:
-                if isinstance(factor, sympy.Float):
-                    ratio *= Fraction(float(factor))
-                else:
-                    a = a * self._convert(factor, remainder)
+            floats = [float(factor) for factor in inner.args if isinstance(factor, sympy.Float)]
+            others = [factor for factor in inner.args if not isinstance(factor, sympy.Float)]
+            ratio = math.prod(map(Fraction, floats), start=Fraction(1))
+            if len(floats) == len(others) == 1 and ratio.denominator > _FRACTIONS:
+                ratio = _rational(floats[0]) or ratio
             if ratio < 0 or ratio.denominator > _FRACTIONS or ratio.numerator > _FRACTIONS:
                 return None
+            a, b = _product(*(self._convert(factor, remainder) for factor in others)), Size.const(1)
             a, b = a * ratio.numerator, Size.const(ratio.denominator)
         else:
             return None

@@ -122,8 +122,10 @@ class Draft:
         self.append(op := ViewOp(value, buffer(f32, sizes)))
         return op.result
 
-    def launch(self, kernel: str, *buffers: SSAValue, extent: SizeLike, sizes: Sequence[SizeLike] = ()) -> None:
-        self.append(LaunchOp(kernel, buffers, sizes, extent=extent, grain=16, scratch=0, outputs=1))
+    def launch(
+        self, kernel: str, *buffers: SSAValue, extent: SizeLike, sizes: Sequence[SizeLike] = (), when: SizeLike = 1
+    ) -> None:
+        self.append(LaunchOp(kernel, buffers, sizes, extent=extent, grain=16, scratch=0, outputs=1, when=when))
 
     def finish(self) -> ProgramOp:
         self.append(ReturnOp.build())

@@ -88,6 +88,27 @@ def test_constants_and_sizes_of_kernels(draft: Any, compile_host: Compile, refer
         run(floats(7, 6))
 
 
+def test_launches_of_the_form_that_the_sizes_choose(draft: Any, compile_host: Compile, reference: Any) -> None:
+    """out = 2 x below four elements, and x + 2 x from there on; what follows finds its own buffers either way."""
+    d = draft([("x", [N])])
+    d.bind(0, "n")
+    x, doubled = d.dense(0), d.allocate(N)
+    out, other = d.output(0, N), d.output(1, N)
+    is_long = size_min(1, size_max(0, N - 3))
+    d.launch("twice", x, out, extent=N, when=1 - is_long)
+    d.launch("twice", x, doubled, extent=N, when=is_long)
+    d.launch("add", x, doubled, out, extent=N, when=is_long)
+    d.launch("add", x, out, other, extent=N)
+    program = d.finish()
+    assert "when <[min(max(n - 3, 0), 1)]>" in str(program)
+    run = compile_host(program, [(F32, 1), (F32, 1)])
+    for n, factor in ((0, 2), (1, 2), (3, 2), (4, 3), (70, 3)):
+        x = floats(n)
+        for got in (run(x), reference(program, [x])):
+            np.testing.assert_allclose(got[0], factor * x, rtol=1e-6)
+            np.testing.assert_allclose(got[1], (factor + 1) * x, rtol=1e-6)
+
+
 def test_views_share_memory(draft: Any, compile_host: Compile, reference: Any) -> None:
     d = draft([("x", [N, 6])])
     d.bind(0, "n")

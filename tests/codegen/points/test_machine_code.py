@@ -11,7 +11,8 @@ import points_plans
 import pytest
 from conftest import every_plan
 from points_harness import check_plan, compile_plans, lower_plans
-from points_plans import F32, B, N, Plan
+from points_plans import F32, B, M, N, Plan
+from xdsl.ir import SSAValue
 
 from anyshape.codegen.llvm import Target, emit_assembly, emit_object, object_symbols, optimise
 from anyshape.dialects.tile import KernelOp, buffer
@@ -80,6 +81,25 @@ def test_layer_norm_fuses_the_sum_of_squares() -> None:
     assert sorted(number for number in loops if number >= 4) == [4, 8], "of one row, and of two side by side"
     assert "vdivps" not in text
     assert all(count(body, r"zmm.*\(%rsp\)|\(%rsp\).*zmm") == 0 for body in innermost_loops(text))
+
+
+def test_whole_chunks_are_read_without_masks() -> None:
+    """Only the last chunk of a row asks where the row ends."""
+    chunks = (N + 4095) // 4096
+    plan = Plan("chunks", ["b", "n"], [buffer(F32, [B, N]), buffer(F32, [B, chunks])])
+    x, out = plan.buffers
+    with plan.parallel(B, chunks) as (i, c):
+        first = plan.math.mul(c, plan.size(4096))
+        with plan.lanes(4096, ["sum"], [F32]) as (lane, axis):
+            position = plan.math.add(first, lane)
+            inside = plan.math.compare("lt", position, plan.size(N), unsigned=True)
+            zero = plan.math.constant(0.0, F32)
+            plan.yield_(plan.math.select(inside, plan.load(x, i, position, guard=inside), zero))
+        plan.store(axis.results[0], out, i, c)
+    bodies = [body for body in innermost_loops(assembly(plan.kernel)) if count(body, "vaddps.*zmm")]
+    masked = [body for body in bodies if count(body, r"%k[1-7]")]
+    assert len(bodies) > len(masked) >= 1
+    assert max(count(body, r"vaddps\s+\S*\(%r.*zmm") for body in bodies if body not in masked) == 4
 
 
 def test_product_is_a_tile_of_six_by_four() -> None:
@@ -172,6 +192,23 @@ def test_a_shared_guard_reads_nothing_where_it_is_false() -> None:
         check_plan(compiled, "chunked", [x, np.zeros(n, np.float32)], {"b": b, "n": n}, n)
 
 
+def test_bounds_are_kept_at_both_ends() -> None:
+    """out[i] = Σ over l < m of x[i - 3 + l], as far as that exists: what begins before 0 is outside though its end is not."""
+    plan = Plan("shifted", ["b", "m"], [buffer(F32, [B]), buffer(F32, [B])])
+    x, out = plan.buffers
+    with plan.parallel(B) as (i,):
+        first = plan.math.sub(i, plan.index(3))
+        with plan.lanes(M, ["sum"], [F32]) as (lane, axis):
+            position = plan.math.add(first, lane)
+            inside = plan.math.compare("lt", position, plan.size(B), unsigned=True)
+            plan.yield_(plan.math.select(inside, plan.load(x, position, guard=inside), plan.math.constant(-100.0, F32)))
+        plan.store(axis.results[0], out, i)
+    compiled = compile_plans([plan.kernel])
+    for b, m in ((1, 1), (5, 2), (9, 4), (40, 17), (100, 40), (7, 0)):
+        x = np.arange(b, dtype=np.float32)
+        check_plan(compiled, "shifted", [x, np.zeros(b, np.float32)], {"b": b, "m": m}, b)
+
+
 @pytest.mark.parametrize(("columns", "expected"), [(384, True), (4096, True), (1 << 20, False)])
 def test_rows_are_read_ahead(columns: int, expected: bool) -> None:
     """While rows fit the second-level cache, the pass with the exponentials fetches a later row, line by line."""
@@ -184,6 +221,29 @@ def test_rows_are_read_ahead(columns: int, expected: bool) -> None:
 
 def test_very_short_rows_are_not_read_ahead() -> None:
     assert "prefetch" not in assembly(softmax_of(48))
+
+
+def test_chunks_are_read_ahead() -> None:
+    """While the exponentials of a chunk are computed, the next chunk is fetched."""
+    chunks = (N + 4095) // 4096
+    plan = Plan("chunks", ["b", "n"], [buffer(F32, [B, N]), buffer(F32, [B, chunks])])
+    x, out = plan.buffers
+    with plan.parallel(B, chunks) as (i, c):
+        first = plan.math.mul(c, plan.size(4096))
+
+        def element(lane: SSAValue) -> SSAValue:
+            position = plan.math.add(first, lane)
+            inside = plan.math.compare("lt", position, plan.size(N), unsigned=True)
+            below = plan.math.constant(-np.inf, F32)
+            return plan.math.select(inside, plan.load(x, i, position, guard=inside), below)
+
+        with plan.lanes(4096, ["max"], [F32]) as (lane, top):
+            plan.yield_(element(lane))
+        with plan.lanes(4096, ["sum"], [F32]) as (lane, total):
+            plan.yield_(plan.math.function("exp", plan.math.sub(element(lane), top.results[0])))
+        plan.store(total.results[0], out, i, c)
+    loops = [body for body in innermost_loops(assembly(plan.kernel)) if count(body, "vscalefps")]
+    assert loops and all(count(body, "prefetch") for body in loops)
 
 
 def softmax_of(columns: int) -> KernelOp:

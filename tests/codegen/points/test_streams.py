@@ -22,7 +22,7 @@ from anyshape.dialects.tile import KernelOp
 from anyshape.support.machine import Machine, host_machine
 from anyshape.symbolic import Size
 
-N = Size.symbol("n")
+B, N = (Size.symbol(name) for name in "bn")
 SMALL_CACHE = replace(host_machine(), l1=64, l2=128, l3=256)
 """Whose last-level cache holds 64 floats."""
 WIDTHS = (0, 1, 7, 16, 33, 64, 300)
@@ -36,6 +36,15 @@ def flat(name: str = "flat", size: Size = N) -> KernelOp:
     x, out = plan.buffers
     with plan.lanes(size) as (j, _):
         plan.store(plan.math.add(plan.load(x, j), plan.load(x, j)), out, j)
+    return plan.kernel
+
+
+def parts_of_rows() -> KernelOp:
+    """out[i, j] = x[i, j] + y[i], divided among threads anywhere in a row."""
+    plan = Plan("parts_of_rows", ["b", "n"], [buffer(F32, [B, N]), buffer(F32, [B]), buffer(F32, [B, N])])
+    x, y, out = plan.buffers
+    with plan.parallel(B, N) as (i, j):
+        plan.store(plan.math.add(plan.load(x, i, j), plan.load(y, i)), out, i, j)
     return plan.kernel
 
 
@@ -57,6 +66,7 @@ def kernels() -> list[KernelOp]:
     return [
         flat(),
         two_results(),
+        parts_of_rows(),
         points_plans.bias_relu(),
         points_plans.bias_gelu(),
         points_plans.layer_norm(),
@@ -131,6 +141,18 @@ def test_rows_at_any_alignment(
         rows = [floats(n) for _ in range(ROW_KERNELS[name])]
         arrays = [each.astype(narrow) for each in (floats(5, n), *rows, np.zeros(5 * n))]
         run_both(plain, streaming, name, arrays, {"b": 5, "n": n}, [(0, 2), (2, 5)], misaligned)
+
+
+@pytest.mark.parametrize("misaligned", [0, 3])
+def test_parts_of_rows_at_any_alignment(
+    plain: points_harness.Compiled, streaming: points_harness.Compiled, misaligned: int
+) -> None:
+    for n in WIDTHS:
+        cuts = sorted({0, min(5 * n, 21), 2 * n, 3 * n + n // 2, 5 * n})
+        arrays = [floats(5, n), floats(5), np.zeros(5 * n, np.float32)]
+        run_both(
+            plain, streaming, "parts_of_rows", arrays, {"b": 5, "n": n}, list(pairwise(cuts)) or [(0, 0)], misaligned
+        )
 
 
 @pytest.mark.parametrize("name", points_access_plans.ELEMENTS)

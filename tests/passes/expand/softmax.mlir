@@ -13,8 +13,10 @@ func.func @main(%0: tensor<?x?xf32, #dhlo.dims<[m, n]>>) -> tensor<?x?xf32, #dhl
 // CHECK-NEXT:     %3 = dhlo.subtract %0, %2 : (tensor<?x?xf32, #dhlo.dims<[m, n]>>, tensor<?x?xf32, #dhlo.dims<[m, n]>>) -> tensor<?x?xf32, #dhlo.dims<[m, n]>>
 // CHECK-NEXT:     %4 = dhlo.exponential %3 : (tensor<?x?xf32, #dhlo.dims<[m, n]>>) -> tensor<?x?xf32, #dhlo.dims<[m, n]>>
 // CHECK-NEXT:     %5 = dhlo.reduce %4 {axes = array<i64: 1>} : (tensor<?x?xf32, #dhlo.dims<[m, n]>>) -> tensor<?xf32, #dhlo.dims<[m]>>
-// CHECK-NEXT:     %6 = dhlo.broadcast_in_dim %5 {dimensions = array<i64: 0>, sizes = #dhlo.dims<[m, n]>} : (tensor<?xf32, #dhlo.dims<[m]>>) -> tensor<?x?xf32, #dhlo.dims<[m, n]>>
-// CHECK-NEXT:     %7 = dhlo.divide %4, %6 : (tensor<?x?xf32, #dhlo.dims<[m, n]>>, tensor<?x?xf32, #dhlo.dims<[m, n]>>) -> tensor<?x?xf32, #dhlo.dims<[m, n]>>
-// CHECK-NEXT:     func.return %7 : tensor<?x?xf32, #dhlo.dims<[m, n]>>
+// CHECK-NEXT:     %6 = dhlo.constant {value = 1.000000e+00 : f64, dtype = f32, sizes = #dhlo.dims<[m]>} : () -> tensor<?xf32, #dhlo.dims<[m]>>
+// CHECK-NEXT:     %7 = dhlo.divide %6, %5 : (tensor<?xf32, #dhlo.dims<[m]>>, tensor<?xf32, #dhlo.dims<[m]>>) -> tensor<?xf32, #dhlo.dims<[m]>>
+// CHECK-NEXT:     %8 = dhlo.broadcast_in_dim %7 {dimensions = array<i64: 0>, sizes = #dhlo.dims<[m, n]>} : (tensor<?xf32, #dhlo.dims<[m]>>) -> tensor<?x?xf32, #dhlo.dims<[m, n]>>
+// CHECK-NEXT:     %9 = dhlo.multiply %4, %8 : (tensor<?x?xf32, #dhlo.dims<[m, n]>>, tensor<?x?xf32, #dhlo.dims<[m, n]>>) -> tensor<?x?xf32, #dhlo.dims<[m, n]>>
+// CHECK-NEXT:     func.return %9 : tensor<?x?xf32, #dhlo.dims<[m, n]>>
 // CHECK-NEXT:   }
 // CHECK-NEXT: }

@@ -15,7 +15,7 @@ from torch.autograd.graph import increment_version
 
 from anyshape.frontends.torch.dynamo.graph import GraphProgram
 from anyshape.frontends.torch.dynamo.strides import Permuted, Strided
-from anyshape.frontends.torch.program import FromComplexResult, FromConstant, FromInput, FromResult, FromSize
+from anyshape.frontends.torch.program import FromComplexResult, FromConstant, FromInput, FromResult, FromSize, IntoInput
 from anyshape.support.errors import ArgumentError, IndexOutOfRange
 from anyshape.symbolic import bind_symbols
 
@@ -89,6 +89,8 @@ class GraphCall:
                     yield results[index]
                 case FromComplexResult(index), _:
                     yield torch.view_as_complex(results[index])
+                case IntoInput(), _:
+                    raise AssertionError("AOTAutograd's graphs write to nothing: what they would write is a result")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""Assertions of the model's about data: a call that breaks one is refused, with the user's line and message."""
+
+# PyTorch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import OpResult, SSAValue
+
+from anyshape.dialects.dhlo.compaction import ReadSize
+from anyshape.dialects.dtypes import I64
+from anyshape.dialects.locations import NameLoc, location_at
+from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
+from anyshape.frontends.torch.elementwise import as_bool
+from anyshape.frontends.torch.origins import origin_of_node
+from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.symbolic import Size
+
+
+@lowers("aten._assert_async.default", "aten._assert_async.msg")
+def lower_assertion(builder: GraphBuilder, condition: SSAValue, message: str = "an assertion of the model's") -> None:
+    """The only element of `condition` is not 0: as a number it is 1 or 0, a size that has to be 1"""
+    holds = builder.convert(as_bool(builder, builder.reshape(condition, ())), I64)
+    size = Size.symbol(f"assertion_{len(builder.read_sizes)}")
+    read = builder.emit(ReadSize, holds, size=(size,))
+    place = origin_of_node(builder.node)
+    assert isinstance(read, OpResult)
+    read.op.location = NameLoc(StringAttr(message), location_at(place.file, place.line))
+    builder.read_sizes[size] = read
+    builder.require(size.ge(1), message)
+
+
+@lowers("aten._assert_scalar.default")
+def lower_assertion_about_sizes(builder: GraphBuilder, condition: Value, message: str = "") -> None:
+    """A condition on numbers that the data say; those on sizes of inputs are among the guards of the export."""
+    argument: Any = builder.node.args[0]
+    value = argument.meta.get("val") if isinstance(argument, fx.Node) else condition
+    if not isinstance(value, torch.SymBool):
+        return
+    try:
+        relation = builder.names.relation(value.node.expr)
+    except Unsupported:
+        return
+    known = {size.as_symbol() for size in builder.read_sizes}
+    of_data = frozenset() if relation is None else relation.symbols & builder.names.of_data
+    if relation is not None and of_data and of_data <= known:
+        builder.require(relation, message)
+
+
+__all__: list[str] = []

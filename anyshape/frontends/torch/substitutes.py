@@ -1,0 +1,173 @@
+"""Functions of PyTorch's that export cannot take, because they ask their data or have no rule for shapes, in ops that it can.
+
+What such a function rejects by its data is rejected by `anyshape::checked`: a tensor as it is, unless an element of another one holds.
+"""
+
+# PyTorch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from xdsl.ir import SSAValue
+
+from anyshape.frontends.torch.builder import GraphBuilder, lowers
+from anyshape.frontends.torch.checks import require_none
+from anyshape.frontends.torch.covariance import corrcoef, cov
+
+
+@torch.library.custom_op("anyshape::checked", mutates_args=())
+def checked(x: Tensor, wrong: Tensor, what: str) -> Tensor:
+    """A copy of x; ValueError where an element of `wrong` holds."""
+    if bool(wrong.any()):
+        raise ValueError(what.replace("_", " "))
+    return x.clone()
+
+
+@checked.register_fake
+def _(x: Tensor, wrong: Tensor, what: str) -> Tensor:
+    return torch.empty_like(x)
+
+
+@lowers("anyshape.checked.default")
+def lower_checked(builder: GraphBuilder, x: SSAValue, wrong: SSAValue, what: str) -> SSAValue:
+    require_none(builder, wrong, what)
+    return x
+
+
+def _gaussian_nll_loss(
+    x: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """½·(ln v + (x − target)² / v), v = max(var, eps), and ½·ln 2π more with `full`; their mean or sum unless `reduction` is "none".
+
+    var has the sizes of x, or 1 on an axis, or lacks the last one. ValueError where it has others, or a negative element.
+    """
+    if not isinstance(var, Tensor):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * torch.ones_like(x)
+    if var.shape != x.shape:
+        if x.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif x.dim() != var.dim():
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    spread = checked(var.detach(), var < 0, "negative_variances").clamp(min=eps)
+    loss = 0.5 * (torch.log(spread) + (x - target) ** 2 / spread) + (0.5 * math.log(2 * math.pi) if full else 0.0)
+    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+
+
+def _outer_edges(x: Tensor, bounds: Sequence[float] | None) -> tuple[Tensor, Tensor]:
+    """The least and the largest element, 0 and 1 of none, or the bounds that are given; where they are equal ½ more on each side."""
+    if bounds is not None and bounds[0] != bounds[1]:
+        return torch.full((), bounds[0], dtype=x.dtype), torch.full((), bounds[1], dtype=x.dtype)
+    if bounds is None:
+        ends = (torch.full((1,), sign * math.inf, dtype=x.dtype) for sign in (1, -1))
+        low, high = (torch.cat([x.reshape(-1), end]) for end in ends)
+        low, high = low.min(), high.max()
+        is_empty = low > high
+        low, high = torch.where(is_empty, 0.0, low), torch.where(is_empty, 1.0, high)
+    else:
+        low = high = torch.full((), bounds[0], dtype=x.dtype)
+    more = torch.where(low == high, 0.5, 0.0).to(x.dtype)
+    return low - more, high + more
+
+
+def _edges(x: Tensor, bins: int, bounds: Sequence[float] | None) -> Tensor:
+    """bins + 1 points at equal distances, each reckoned from the nearer end."""
+    low, high = _outer_edges(x, bounds)
+    place = torch.arange(bins + 1)
+    step = (high - low) / bins
+    from_low, from_high = low + step * place, high - step * (bins - place)
+    return torch.where(place < (bins + 1) // 2, from_low, from_high)
+
+
+def _histogram(
+    x: Tensor,
+    bins: Any,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """torch.histogram: how many elements, or what weight of them, lie in each bin; the last bin has its upper edge too."""
+    edges = bins if isinstance(bins, Tensor) else _edges(x, bins, range)
+    row, count = x.reshape(-1), edges.shape[0] - 1
+    place = (torch.searchsorted(edges.contiguous(), row.contiguous(), right=True) - 1).clamp(max=count - 1)
+    inside = (row >= edges[0]) & (row <= edges[-1])
+    share = torch.ones_like(row) if weight is None else weight.reshape(-1)
+    share = torch.where(inside, share, torch.zeros_like(share))
+    histogram = torch.zeros(count, dtype=x.dtype).scatter_add(0, place.clamp(min=0), share)
+    if density:
+        histogram = histogram / histogram.sum() / (edges[1:] - edges[:-1])
+    return torch.return_types.histogram((histogram, edges))
+
+
+_LINEAR_CROSS_ENTROPY: Callable[..., Any] | None = getattr(functional, "linear_cross_entropy", None)
+"""PyTorch has it since 2.13."""
+
+
+def _linear_cross_entropy(*args: Any, **keywords: Any) -> Tensor:
+    """PyTorch's without its own choice of chunks, which is about memory and asks for sizes."""
+    assert _LINEAR_CROSS_ENTROPY is not None
+    return _LINEAR_CROSS_ENTROPY(*args, **{**keywords, "options": None})
+
+
+def _matrix_norm(
+    x: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
+    """torch.linalg.matrix_norm, which asks for the number of singular values where it takes the largest or the smallest."""
+    if ord not in (2, -2) or isinstance(dim, int) or len(dim) != 2 or dim[0] % x.dim() == dim[1] % x.dim():
+        return torch.linalg.matrix_norm(x, ord, dim, keepdim, dtype=dtype)
+    values = torch.linalg.svdvals((x if dtype is None else x.to(dtype)).movedim(tuple(dim), (-2, -1)))
+    result = values.amax(-1) if ord > 0 else values.amin(-1)
+    for axis in sorted(each % x.dim() for each in dim) if keepdim else ():
+        result = result.unsqueeze(axis)
+    return result
+
+
+def _norm(
+    x: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
+    """torch.linalg.norm, of matrices by way of `_matrix_norm`."""
+    axes = tuple(range(x.dim())) if dim is None else dim
+    if ord in (2, -2) and not isinstance(axes, int) and len(axes) == 2:
+        return _matrix_norm(x, ord, axes, keepdim, dtype=dtype)
+    return torch.linalg.norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
+    functional.gaussian_nll_loss: _gaussian_nll_loss,
+    torch.cov: cov,
+    torch.Tensor.cov: cov,
+    torch.corrcoef: corrcoef,
+    torch.Tensor.corrcoef: corrcoef,
+    torch.histogram: _histogram,
+    torch.Tensor.histogram: _histogram,
+    torch.linalg.matrix_norm: _matrix_norm,
+    torch.linalg.norm: _norm,
+}
+if _LINEAR_CROSS_ENTROPY is not None:
+    SUBSTITUTES[_LINEAR_CROSS_ENTROPY] = _linear_cross_entropy
+
+
+class Substituted(TorchFunctionMode):
+    """While inside, calls of these functions are calls of their substitutes."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func in SUBSTITUTES:
+            func = SUBSTITUTES[func]
+        return func(*args, **(kwargs or {}))
+
+
+__all__ = ["SUBSTITUTES", "Substituted", "checked"]

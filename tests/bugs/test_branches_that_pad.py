@@ -1,0 +1,83 @@
+"""A branch in the model's Python whose two sides are one program: no padding is padding by 0, so neither side may fix the size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from anyshape.support.errors import GuardError
+from tests.end_to_end.eager import check, compiled
+
+SIZES = ((6, 7), (8, 7), (6, 4), (8, 12), (1, 4), (5, 1), (3, 16))
+
+
+class Windows(nn.Module):
+    """Means of windows of 4 × 4, repeated: padded to whole windows, and cut to the size of x [b, h, w] afterwards."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        height, width = x.shape[1:]
+        bottom, right = (4 - height % 4) % 4, (4 - width % 4) % 4
+        if right or bottom:
+            x = F.pad(x, (0, right, 0, bottom))
+        rows, columns = x.shape[1] // 4, x.shape[2] // 4
+        means = x.view(-1, rows, 4, columns, 4).mean((2, 4))
+        x = x - means.repeat_interleave(4, 1).repeat_interleave(4, 2)
+        if right > 0 or bottom > 0:
+            x = x[:, :height, :width].contiguous()
+        return x
+
+
+class ByRemainder(nn.Module):
+    """Pairs of neighbours' sums of x [b, h, w], where one or both axes may lack a neighbour, and fours of columns of the rest."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        height, width = x.shape[1:]
+        if (height % 2 == 1) or (width % 2 == 1):
+            x = F.pad(x, (0, width % 2, 0, height % 2))
+        x = x[:, 0::2] + x[:, 1::2]
+        if x.shape[2] % 4 != 0:
+            x = F.pad(x, (0, 4 - x.shape[2] % 4))
+        return x.view(*x.shape[:2], x.shape[2] // 4, 4).sum(3)
+
+
+@pytest.mark.parametrize("example", [(6, 7), (8, 12)])
+@pytest.mark.parametrize("model", [Windows, ByRemainder])
+def test_sizes_that_need_padding_and_sizes_that_do_not(
+    model: Callable[[], nn.Module], example: tuple[int, int]
+) -> None:
+    module = model()
+    program = compiled(module, torch.randn(2, *example))
+    for batch, (height, width) in enumerate(SIZES):
+        check(program, module, torch.randn(batch, height, width))
+
+
+def test_a_branch_that_computes_something_else_is_still_a_condition() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] % 4 != 0:
+            x = F.pad(x, (0, 4 - x.shape[0] % 4)) + 1
+        return x.reshape(-1, 4).sum(1)
+
+    program = compiled(f, torch.randn(6))
+    check(program, f, torch.randn(9))
+    with pytest.raises(GuardError):
+        program(torch.randn(8))
+
+
+def test_a_branch_behind_weights_of_zero_is_still_a_condition() -> None:
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate = nn.Parameter(torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * (1 + self.gate * (2 if x.shape[0] % 4 else 3))
+
+    module = Gated()
+    program = compiled(module, torch.randn(6))
+    check(program, module, torch.randn(9))
+    with pytest.raises(GuardError):
+        program(torch.randn(8))
