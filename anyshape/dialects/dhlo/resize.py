@@ -40,7 +40,8 @@ Taps: TypeAlias = "list[tuple[SSAValue, SSAValue | None]]"
 class Resize(Sampling, op="resize"):
     """result[i…, o…] = Σ weights · x at taps around src(o) on each of the last axes, which get `sizes`.
 
-    With r = n/m for an axis of n elements that gets m, or 1/scale where `scales`, floats as an attribute, has one that is not 0:
+    With r = n/m for an axis of n elements that gets m, or 1/scale where `scales`, floats as an attribute, has one that is not 0
+    (for nearest, as in PyTorch's kernels, only where m is neither n nor 2n):
 
     | mode | src(o) | taps |
     |---|---|---|
@@ -59,6 +60,10 @@ class Resize(Sampling, op="resize"):
         Sample(
             ((2, 3, M), ), {"mode": "nearest", "sizes": (N,)}, (*FLOATS, U8), minimum={"m": 1, "n": 1},
             oracle=Oracle("aten.upsample_nearest1d.default", (Arg(0), (Sym("n"),))),
+        ),
+        Sample(
+            ((2, 1, M), ), {"mode": "nearest", "sizes": (M + 3 * M // 10,), "scales": floats(1.3)}, (F32,), minimum={"m": 1},
+            oracle=Oracle("aten.upsample_nearest1d.default", (Arg(0), (Sym("m+((3*m) floordiv 10)"),), 1.3)),
         ),
         Sample(
             ((2, 1, M, N), ), {"mode": "nearest-exact", "sizes": (N, M)}, (F32,), minimum={"m": 1, "n": 1},
@@ -142,7 +147,8 @@ class Resize(Sampling, op="resize"):
         if self.attribute("align_corners"):
             ratio = real(max(extent - 1, 0)) / real(target - 1) if target > 1 else real(0)
         else:
-            ratio = real(1.0 / scale) if scale else real(extent) / real(max(target, 1))
+            by_sizes = not scale or (self.mode == "nearest" and target in (extent, 2 * extent))
+            ratio = real(extent) / real(max(target, 1)) if by_sizes else real(1.0 / scale)
         match self.mode:
             case "nearest" | "nearest-exact":
                 index = np.floor((where + real(0.5 if self.mode == "nearest-exact" else 0)) * ratio).astype(np.int64)
@@ -203,7 +209,14 @@ class Resize(Sampling, op="resize"):
         scalars, real = points.scalars, self.positions
         size, target, scale = self.resized[axis], self.size_list("sizes")[axis], self.scale(axis)
         if scale:
-            return scalars.constant(1.0 / scale, real.scalar)
+            ratio = scalars.constant(1.0 / scale, real.scalar)
+            if self.mode != "nearest":
+                return ratio
+            # A scale that leaves the size as it is, or doubles it, goes by the sizes.
+            for multiple, whole in ((1, 1.0), (2, 0.5)):
+                fits = scalars.compare("eq", points.size(target), points.size(multiple * size))
+                ratio = scalars.select(fits, scalars.constant(whole, real.scalar), ratio)
+            return ratio
         if not self.attribute("align_corners"):
             return scalars.div(
                 scalars.position_of(points.size(size), real), scalars.position_of(points.size(target), real)
