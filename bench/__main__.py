@@ -61,16 +61,22 @@ def main() -> None:
     for name, why in skipped.items():
         console.print(f"skipped {name}: {why}")
     results = describe(options.threads, skipped)
-    load = results["machine"]["load_before"]
+    if options.resume and path.exists():
+        results = json.loads(path.read_text(encoding="utf-8"))
+    load = _load()
     if load is not None and load > 1:
         console.print(f"other work is running (load {load:.1f}): the figures are not to be trusted")
     options.output.mkdir(parents=True, exist_ok=True)
     with console.status("ceilings") as status:
         ceilings = measure_ceilings(options.threads)
+        # Every figure is also given as a share of the ceilings, which are always measured.
         results["ceilings"] = asdict(ceilings)
         run = Settings(chosen, options.threads, options.seconds, options.output, ceilings, status.update)
-        # Every figure is also given as a share of the ceilings, which are always measured.
-        results |= {section: measure(section, run) for section in sections if section != "ceilings"}
+        for section in sections:
+            if section not in results:
+                results[section] = measure(section, run)
+                # A whole run takes most of an hour: one that is stopped keeps what it has.
+                path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     for grid in grids(results):
         grid.show(console)
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -96,6 +102,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         help="for each engine at each shape of a model, and a tenth of it for single layers: a longer or shorter run",
     )
     parser.add_argument("--output", type=Path, default=FOLDER, help="folder of the results")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with a run that was stopped, at the first section it lacks"
+    )
     parser.add_argument(
         "--write-readme", action="store_true", help="write the latest whole run into README.md, measure nothing"
     )
