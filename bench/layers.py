@@ -95,8 +95,8 @@ def measure_products(run: Settings) -> list[dict[str, Any]]:
 
 
 def measure_memory(run: Settings) -> list[dict[str, Any]]:
-    """GB/s of groups that read and write each element once. The share is of the machine's memory rate; what fits in cache
-    may exceed it."""
+    """GB/s of groups that read each element and parameter once and write each result once. The share is of the machine's memory
+    rate; what fits in cache may exceed it."""
     rows: list[dict[str, Any]] = []
     for case in MEMORY_CASES:
         programs: dict[int, tuple[torch.nn.Module, Any]] = {}
@@ -107,7 +107,8 @@ def measure_memory(run: Settings) -> list[dict[str, Any]]:
                 programs[columns] = module, _compile(module, columns, run.threads)
             x = torch.randn(height, columns)
             row = _compare(*programs[columns], x, run)
-            rate = 2e-9 * x.nbytes / row["seconds"]["median"]
+            parameters = sum(each.nbytes for each in programs[columns][0].parameters())
+            rate = 1e-9 * (2 * x.nbytes + parameters) / row["seconds"]["median"]
             size = {"rows": height, "columns": columns}
             rows.append({"group": case.title, **size, "gb_s": rate, "share": rate / run.ceilings.memory_scale, **row})
     return rows

@@ -279,7 +279,7 @@ def _memory(rows: Sequence[Results]) -> Grid:
         for row in rows
     ]
     header = ("group", "size", "GB/s", "of memory's scale rate", "against eager")
-    return Grid("Memory-bound groups, one read and one write of each element", header, lines)
+    return Grid("Memory-bound groups; each element and parameter is read once, each result written once", header, lines)
 
 
 def _model(model: Results) -> list[Grid]:

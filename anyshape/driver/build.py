@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -100,12 +100,11 @@ def compile_objects(
     trace.dump("kernels", "mlir", lambda: "\n".join(str(kernel) for kernel in kernels.values()))
     # LLVM runs without the interpreter's lock: what it compiles meanwhile costs no time of this thread's.
     with ThreadPoolExecutor(1) as compiler:
-        parts = _parts(kernels.values())
-        late = [part for part in parts if ahead is not None and str(part) in ahead.parts]
-        made = {
-            part: compiler.submit(microkernel_object, target, machine, part, options.cache)
-            for part in parts if part not in late
-        }  # fmt: skip
+        parts = _MicroKernels(
+            kernels.values(),
+            lambda part: compiler.submit(microkernel_object, target, machine, part, options.cache),
+            ahead,
+        )
         with trace.stage("emit kernels"):
             code, shapes = emit_kernels(list(table.plans.values()), machine, trace)
             kernel_object = compiler.submit(_object_of, code, target)
@@ -121,13 +120,7 @@ def compile_objects(
             host_object = emit_host(built, constants, target)
         trace.log("asm", lambda: emit_assembly(optimise(code, target), target))
         with trace.stage("machine code"):
-            if ahead is not None:
-                ahead.wait()
-            made |= {
-                part: compiler.submit(microkernel_object, target, machine, part, options.cache) for part in late
-            }  # fmt: skip
-            objects = {"kernels": kernel_object.result(), "program": host_object}
-            objects |= {f"microkernels_{part}": made[part].result() for part in parts}
+            objects = {"kernels": kernel_object.result(), "program": host_object, **parts.objects()}
     summary = Summary(
         Counter(launches[op].plan.kernel.sym_name.data for op in func.body.block.ops if isinstance(op, FusionOp)),
         symbols_of(built.program),
@@ -213,6 +206,29 @@ def emit_host(built: BuiltProgram, constants: ConstantTable, target: Target) -> 
         emit_program(builder, built.program, outputs=built.outputs, constants=constants.layout)
     # One long function that runs once a call: compiling it well takes ten times as long, and saves some microseconds.
     return emit_object(lower_to_llvm(builder.module, SCALAR_PASSES), target, level=0)
+
+
+class _MicroKernels:
+    """The micro-kernels that kernels call: compiled at once, but for those that `ahead` makes meanwhile.
+
+    Args:
+        compiled: starts compiling one.
+    """
+
+    def __init__(
+        self, kernels: Iterable[KernelOp], compiled: Callable[[Part], Future[bytes]], ahead: Ahead | None
+    ) -> None:
+        self._compiled, self._ahead = compiled, ahead
+        self._parts = _parts(kernels)
+        late = frozenset[str]() if ahead is None else ahead.parts
+        self._made = {part: compiled(part) for part in self._parts if str(part) not in late}
+
+    def objects(self) -> dict[str, bytes]:
+        """The object files by name, when all are there: what was made ahead is in the cache then."""
+        if self._ahead is not None:
+            self._ahead.wait()
+        made = {part: self._made.get(part) or self._compiled(part) for part in self._parts}
+        return {f"microkernels_{part}": future.result() for part, future in made.items()}
 
 
 def _parts(kernels: Iterable[KernelOp]) -> list[Part]:

@@ -6,6 +6,8 @@ known to differ from zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anyshape.symbolic.errors import SizeOverflowError
 from anyshape.symbolic.expr import Atom, Monomial, Size, make_size, size_max, size_min
 from anyshape.symbolic.knowledge import Knowledge, scale_of
@@ -19,7 +21,8 @@ def simplify(size: Size, known: Knowledge) -> Size:
     try:
         for _ in range(_ROUNDS):
             before = size
-            size = _join_remainders(_replace_products(_simplify_terms(size, known), known), known)
+            size = _with_atoms(size, lambda atom: _simplify_atom(atom, known))
+            size = _join_remainders(_replace_products(size, known), known)
             if size is before:
                 break
     except SizeOverflowError:  # a rewriting may leave 64 bits where its size does not
@@ -44,13 +47,7 @@ def expand_mods(size: Size, known: Knowledge) -> Size:
 
 def expand_inner_mods(size: Size, known: Knowledge) -> Size:
     """The same laws inside operators too, as in (x + (-x) mod d) floordiv d -> -((-x) floordiv d); `size` where there is none."""
-    total = Size.const(0)
-    for monomial, coefficient in size.terms:
-        term = Size.const(coefficient)
-        for atom in monomial:
-            term = term * _expand_atom(atom, known)
-        total = total + term
-    return total
+    return _with_atoms(size, lambda atom: _expand_atom(atom, known))
 
 
 def _expand_atom(atom: Atom, known: Knowledge) -> Size:
@@ -78,12 +75,13 @@ def divide_out_nonzero(size: Size, known: Knowledge) -> Size:
     return size
 
 
-def _simplify_terms(size: Size, known: Knowledge) -> Size:
+def _with_atoms(size: Size, replaced: Callable[[Atom], Size]) -> Size:
+    """The polynomial with each atom replaced."""
     total = Size.const(0)
     for monomial, coefficient in size.terms:
         term = Size.const(coefficient)
         for atom in monomial:
-            term = term * _simplify_atom(atom, known)
+            term = term * replaced(atom)
         total = total + term
     return total
 

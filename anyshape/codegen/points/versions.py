@@ -38,14 +38,19 @@ class OpenAxis:
         return self.select.rhs if self.lane_if_true else self.select.lhs
 
 
+def _dependent(block: Block, lane: SSAValue, invariant: set[Operation]) -> Iterator[tuple[Operation, set[SSAValue]]]:
+    """The ops of a lane body that depend on the lane, each with all values so far that do."""
+    depends: set[SSAValue] = {lane}
+    for op in block.ops:
+        if op not in invariant and not depends.isdisjoint(op.operands):
+            depends.update(op.results)
+            yield op, depends
+
+
 def open_axes(block: Block, lane: SSAValue, invariant: set[Operation]) -> list[OpenAxis]:
     """The selects of a lane body between an index that depends on the lane and one that does not."""
-    depends: set[SSAValue] = {lane}
     found: list[OpenAxis] = []
-    for op in block.ops:
-        if op in invariant or depends.isdisjoint(op.operands):
-            continue
-        depends.update(op.results)
+    for op, depends in _dependent(block, lane, invariant):
         if isinstance(op, arith.SelectOp) and op.result.type == IndexType() and op.cond not in depends:
             first, second = op.lhs in depends, op.rhs in depends
             if first != second:
@@ -68,12 +73,8 @@ class Bound:
 
 def bounds_in(block: Block, lane: SSAValue, invariant: set[Operation]) -> list[Bound]:
     """The bounds among the ops of a lane body."""
-    depends: set[SSAValue] = {lane}
     found: list[Bound] = []
-    for op in block.ops:
-        if op in invariant or depends.isdisjoint(op.operands):
-            continue
-        depends.update(op.results)
+    for op, depends in _dependent(block, lane, invariant):
         if not isinstance(op, arith.CmpiOp) or op.predicate.value.data != _BELOW or op.rhs in depends:
             continue
         sum_ = op.lhs.owner
