@@ -46,7 +46,7 @@ from anyshape.frontends.torch.guards import (
 )
 from anyshape.frontends.torch.lowering import only_checked
 from anyshape.frontends.torch.misfits import check_ranks, model_misfit
-from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
+from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, number_source, output_source
 from anyshape.frontends.torch.origins import origins_of_axes
 from anyshape.frontends.torch.planes import Planes, interleaved, planes_of_memory
 from anyshape.frontends.torch.probes import branch_relations
@@ -349,7 +349,7 @@ class _Importer(NodeLowering):
         written = self._written(program, output)
         for spec, value in zip(program.graph_signature.output_specs, output.args[0], strict=True):
             if spec.kind == OutputKind.USER_INPUT_MUTATION and value in written:
-                source = output_source(self.values[value], results, block)
+                source = output_source(builder, self.values[value], results, block)
                 if isinstance(source, FromResult):  # else it is the argument as it was
                     sources.append(IntoInput(source.index, written[value]))
             elif isinstance(value, fx.Node) and value in written:
@@ -364,11 +364,10 @@ class _Importer(NodeLowering):
             elif isinstance(self.values.get(value), Planes):
                 results.append(interleaved(builder, self.values[value]))
                 sources.append(FromComplexResult(len(results) - 1))
-            elif isinstance(held := self.values.get(value), Size) and held.symbols & self.source.names.of_data:
-                reason = "a number that the data say cannot be a result; return it as a tensor"
-                self.fail(value, str(value.target), reason)
             elif value not in self.failed:
-                sources.append(output_source(self.values[value], results, block))
+                is_number = isinstance(value.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)
+                source_of = number_source if is_number else output_source
+                sources.append(source_of(builder, self.values[value], results, block))
         return results, tuple(sources)
 
     def _written(self, program: ExportedProgram, output: fx.Node) -> dict[fx.Node, int]:

@@ -16,13 +16,14 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from anyshape.dialects.dhlo import SizeOf
 from anyshape.dialects.dhlo.base import function_type
 from anyshape.dialects.dhlo.graph import set_facts, set_updates
 from anyshape.dialects.locations import Origin, location_of_origins
 from anyshape.frontends.torch.builder import GraphBuilder, Value
 from anyshape.frontends.torch.locations import source_line
 from anyshape.frontends.torch.lowering import find_lowering
-from anyshape.frontends.torch.program import FromConstant, FromInput, FromResult, FromSize, OutputSource
+from anyshape.frontends.torch.program import FromConstant, FromInput, FromNumber, FromResult, FromSize, OutputSource
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.support.errors import DtypeError, UnsupportedOp
 from anyshape.symbolic import Facts, Size
@@ -65,7 +66,7 @@ class NodeLowering:
         self.unsupported.append(UnsupportedOp(name, reason, source_line(node)))
 
 
-def output_source(value: Value, results: list[SSAValue], block: Block) -> OutputSource:
+def output_source(_builder: GraphBuilder, value: Value, results: list[SSAValue], block: Block) -> OutputSource:
     """Where an output comes from; a value that is returned twice is one result."""
     if isinstance(value, Size):
         return FromConstant(value.value) if value.is_constant else FromSize(value)
@@ -76,6 +77,14 @@ def output_source(value: Value, results: list[SSAValue], block: Block) -> Output
     if value not in results:
         results.append(value)
     return FromResult(results.index(value))
+
+
+def number_source(builder: GraphBuilder, value: Value, results: list[SSAValue], block: Block) -> OutputSource:
+    """Where an output that is a Python number comes from: one that the data say is held by a tensor without axes."""
+    if isinstance(value, Size) and value.symbols & builder.names.of_data:
+        value = builder.emit(SizeOf, size=value)
+    source = output_source(builder, value, results, block)
+    return FromNumber(source) if isinstance(source, FromResult | FromInput) else source
 
 
 def module_of(

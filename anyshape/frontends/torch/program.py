@@ -76,6 +76,13 @@ class FromInput:
 
 
 @dataclass(frozen=True)
+class FromNumber:
+    """An output that is the Python number which a tensor without axes holds, as `x.item()` is."""
+
+    tensor: FromResult | FromInput
+
+
+@dataclass(frozen=True)
 class IntoInput:
     """No output: result `index` of `@main` is what the model leaves in tensor input `input`, which it writes to."""
 
@@ -97,7 +104,7 @@ class FromConstant:
     value: object
 
 
-OutputSource: TypeAlias = FromResult | FromComplexResult | FromInput | IntoInput | FromSize | FromConstant
+OutputSource: TypeAlias = FromResult | FromComplexResult | FromInput | FromNumber | IntoInput | FromSize | FromConstant
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,10 @@ class CallAdaptor:
                     leaves.append(torch.view_as_complex(results[index]))
                 case FromInput(index):
                     leaves.append(inputs[index])
+                case FromNumber(FromResult(index)):
+                    leaves.append(results[index].item())
+                case FromNumber(FromInput(index)):
+                    leaves.append(inputs[index].item())
                 case IntoInput(index, argument):
                     with torch.no_grad():
                         inputs[argument].copy_(results[index])
@@ -296,6 +307,8 @@ def encode_outputs(outputs: Sequence[OutputSource]) -> list[list[Any]] | None:
                 encoded.append(["complex", index])
             case FromInput(index):
                 encoded.append(["input", index])
+            case FromNumber(tensor):
+                encoded.append(["number", [isinstance(tensor, FromInput), tensor.index]])
             case IntoInput(index, argument):
                 encoded.append(["into", [index, argument]])
             case FromSize(size):
@@ -320,6 +333,9 @@ def decode_outputs(encoded: Sequence[Sequence[Any]]) -> tuple[OutputSource, ...]
                 decoded.append(FromComplexResult(value))
             case "input":
                 decoded.append(FromInput(value))
+            case "number":
+                is_input, index = value
+                decoded.append(FromNumber(FromInput(index) if is_input else FromResult(index)))
             case "into":
                 decoded.append(IntoInput(*value))
             case "size":

@@ -15,7 +15,15 @@ from torch.autograd.graph import increment_version
 
 from anyshape.frontends.torch.dynamo.graph import GraphProgram
 from anyshape.frontends.torch.dynamo.strides import Permuted, Strided
-from anyshape.frontends.torch.program import FromComplexResult, FromConstant, FromInput, FromResult, FromSize, IntoInput
+from anyshape.frontends.torch.program import (
+    FromComplexResult,
+    FromConstant,
+    FromInput,
+    FromNumber,
+    FromResult,
+    FromSize,
+    IntoInput,
+)
 from anyshape.support.errors import ArgumentError, IndexOutOfRange
 from anyshape.symbolic import bind_symbols
 
@@ -89,6 +97,10 @@ class GraphCall:
                     yield results[index]
                 case FromComplexResult(index), _:
                     yield torch.view_as_complex(results[index])
+                case FromNumber(FromResult(index)), _:
+                    yield results[index].item()
+                case FromNumber(FromInput(index)), _:
+                    yield tensors[index].item()
                 case IntoInput(), _:
                     raise AssertionError("AOTAutograd's graphs write to nothing: what they would write is a result")
 

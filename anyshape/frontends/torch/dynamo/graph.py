@@ -31,7 +31,7 @@ from anyshape.frontends.torch.dynamo.views import shared_views
 from anyshape.frontends.torch.dynamo.writes import needed_by, updates_between
 from anyshape.frontends.torch.guards import assume_all, cancelled_equalities, constant_sizes, guard_relations
 from anyshape.frontends.torch.locations import source_line
-from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, output_source
+from anyshape.frontends.torch.nodes import NodeLowering, module_of, name_hint, number_source, output_source
 from anyshape.frontends.torch.origins import origins_of_axes
 from anyshape.frontends.torch.program import FromConstant, FromInput, FromResult, OutputSource
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
@@ -346,12 +346,15 @@ class GraphLowering(NodeLowering):
             if isinstance(value, list | tuple):
                 raise Unsupported(f"{node.name} is several values, and a result is one")
             layout: Layout = None
+            if isinstance(node.meta["val"], torch.SymInt | torch.SymFloat | torch.SymBool):
+                outputs.append((number_source(builder, value, results, self._block), None))
+                continue
             if isinstance(value, SSAValue) and value not in self._block.args:
                 layout = layout_of(node.meta["val"], self._names, facts)
                 if isinstance(layout, Permuted):
                     builder.begin(node)
                     value = builder.emit(Transpose, value, permutation=layout.order)
-            source = output_source(value, results, self._block)
+            source = output_source(builder, value, results, self._block)
             is_copy = isinstance(source, FromInput) and node.op != "placeholder"
             if is_copy or (isinstance(source, FromResult) and owners.setdefault(source, node) is not node):
                 fake = node.meta["val"]  # the elements of an input, or of another result, in memory of their own
