@@ -17,7 +17,7 @@ from rich.console import Console
 
 from anyshape import __version__
 from anyshape.support.machine import host_machine
-from bench import attention, compare, convolutions, inside, layers, model, pool, stream
+from bench import attention, compare, convolutions, inside, layers, model, onnx_files, pool, stream
 from bench.ceilings import measure_ceilings
 from bench.engines import BASELINE, ENGINES, INSIDE, missing_modules
 from bench.models import MODELS
@@ -30,6 +30,7 @@ SECTIONS = (
     "minilm",
     "stream",
     "models",
+    "onnx",
     "products",
     "attention",
     "convolutions",
@@ -158,6 +159,8 @@ def measure(section: str, run: Settings) -> Any:
             return stream.measure_stream(run)
         case "models":
             return compare.measure_others(run)
+        case "onnx":
+            return onnx_files.measure_onnx(run)
         case "products":
             return layers.measure_products(run)
         case "attention":

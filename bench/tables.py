@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from bench.figures import geometric_mean
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 LARGE_BATCH = 16
 """Throughput, where latency no longer matters, is shown apart from here on."""
+REASON_WIDTH = 100
 
 Results = Mapping[str, Any]
 
@@ -55,6 +57,8 @@ def grids(results: Results) -> list[Grid]:
         found.append(_stream(results["stream"]))
     for model in results.get("models", {}).values():
         found += _compared(model)
+    if "onnx" in results:
+        found += _onnx(results["onnx"])
     if "products" in results:
         found.append(_products(results["products"]))
     if "attention" in results:
@@ -128,6 +132,50 @@ def _compared(model: Results) -> list[Grid]:
     title = f"{model['title']}, warm, batch × {model['size']}"
     header = ("engine", "shape", "ms", "of the ceiling", "against eager", "against the best peer, 10–90 %")
     return [Grid(title, header, lines), _cold(f"{model['title']}, cold: seconds with compilation", model)]
+
+
+def _onnx(section: Results) -> list[Grid]:
+    """ONNX files: a line for each size with a mean for each kind of file, then a line of cold starts for each file."""
+    files: list[Results] = section["files"]
+    engines = list(dict.fromkeys(name for file in files for name in (*file["cold"], *file["failed"])))
+    titles = [ENGINES[name].title for name in engines]
+    rows: list[dict[str, Any]] = [{"file": file, **row} for file in files for row in file["rows"]]
+    warm = [
+        [
+            row["file"]["title"],
+            f"{row['file']['counted']}: {row['size']}",
+            *(_ms(row["ms"][name]["median"]) if name in row["ms"] else "–" for name in engines),
+            f"{ENGINES[row['peer']].title} {_ratio(row['ratio'])}" if "ratio" in row else "–",
+        ]
+        for row in rows
+    ]
+    compared = [{"kind": row["file"]["kind"], "ratio": row["ratio"]} for row in rows if "ratio" in row]
+    if compared:
+        blank = [""] * (1 + len(engines))
+        means = _parts(compared, "kind").items()
+        warm += [[f"geometric mean, {kind}", *blank, f"{_mean_ratio(part, 'ratio'):.2f}"] for kind, part in means]
+    cold = [
+        [
+            file["title"],
+            file["kind"],
+            *(f"{file['cold'][name]:.2f}" if name in file["cold"] else "–" for name in engines),
+            ", ".join(f"{ENGINES[name].title} {off:.0e}" for name, off in file["difference"].items() if off),
+            "; ".join(f"{ENGINES[name].title}: {_brief(why)}" for name, why in file["failed"].items()),
+        ]
+        for file in files
+    ]
+    blank = ["–"] * len(engines)
+    cold += [[title, "", *blank, "", f"skipped: {why}"] for title, why in section["skipped"].items()]
+    cold_header = ("file", "kind", *titles, "largest difference from ONNX Runtime, relative", "not measured")
+    return [
+        Grid("ONNX files, warm: ms a call", ("file", "size", *titles, "against the better, 10–90 %"), warm),
+        Grid("ONNX files, cold: seconds from a fresh process to the first answer", cold_header, cold),
+    ]
+
+
+def _brief(reason: str) -> str:
+    """Short enough for a cell, of which bars would end it."""
+    return textwrap.shorten(reason.replace("|", "/"), REASON_WIDTH, placeholder=" …")
 
 
 def _by_engine(rows: Sequence[Results]) -> tuple[list[str], dict[str, list[Results]]]:
@@ -361,7 +409,8 @@ def readme_section(results: Results) -> str:
         f"{results['threads']} threads for every engine, all of them in turn "
         f"in one run; f32. {versions}."
     )
-    shown = {name: results[name] for name in ("ceilings", "minilm", "stream", "models") if name in results}
+    sections = ("ceilings", "minilm", "stream", "models", "onnx")
+    shown = {name: results[name] for name in sections if name in results}
     skipped = [f"{name}: {why}" for name, why in results["skipped"].items()]
     missing = [f"Not measured: {'; '.join(skipped)}."] if skipped else []
     notes = [results["note"]] if "note" in results else []

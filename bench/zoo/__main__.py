@@ -6,13 +6,12 @@ Each model is compiled in a process of its own, from one example, and measured a
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -22,7 +21,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 import anyshape
+from anyshape.cli.timing import alternate
 from anyshape.support.machine import host_machine, processor_name
+from bench.figures import paired_ratio
 from bench.zoo import ENTRIES, Entry
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -94,9 +95,10 @@ def measure(entry: Entry, threads: int) -> Measured:
             return program(**call)
 
         difference = max(difference, _difference(ours(), eager()))
-        times = _in_turn(ours, eager)
-        milliseconds.append(1000 * statistics.median(mine for mine, _ in times))
-        ratios.append(_bounds([theirs / mine for mine, theirs in times]))
+        times = alternate({"ours": ours, "eager": eager}, seconds=SECONDS)
+        ratio = paired_ratio(times["eager"], times["ours"])
+        milliseconds.append(1000 * statistics.median(times["ours"]))
+        ratios.append((ratio.median, ratio.low, ratio.high))
     capture = report.capture_seconds
     sizes = f"{entry.size} {entry.real_size}"
     return Measured(
@@ -108,29 +110,6 @@ def _difference(ours: Any, eager: Any) -> float:
     """The largest difference of any result, in its largest magnitude."""
     pairs = zip(pytree.tree_leaves(ours), pytree.tree_leaves(eager), strict=True)
     return max(((a - b).abs().max() / b.abs().max().clamp(min=1e-6)).item() for a, b in pairs if b.numel())
-
-
-def _in_turn(ours: Callable[[], Any], eager: Callable[[], Any]) -> list[tuple[float, float]]:
-    """Seconds of calls in turn, at least five pairs."""
-    pairs: list[tuple[float, float]] = []
-    gc.collect()
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end or len(pairs) < 5:
-        pairs.append((_seconds(ours), _seconds(eager)))
-    return pairs
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
-
-
-def _bounds(ratios: Sequence[float]) -> tuple[float, float, float]:
-    """(median, 10 %, 90 %)"""
-    ordered = sorted(ratios)
-    last = len(ordered) - 1
-    return statistics.median(ordered), ordered[round(0.1 * last)], ordered[round(0.9 * last)]
 
 
 def line(row: Measured) -> str:

