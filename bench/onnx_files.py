@@ -2,8 +2,8 @@
 
     python -m bench --only onnx
 
-A cold start has a process to itself, with empty caches and without PyTorch. Warm calls take turns in one process a file, where results
-are held against ONNX Runtime's first.
+Each engine has a process to itself, with empty caches and without PyTorch: no thread pool of one spins beside another's. Results are held
+against ONNX Runtime's before calls are timed, in turn.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -37,8 +38,6 @@ Engine: TypeAlias = Callable[[Call], Sequence[Array]]
 SUBJECT, REFERENCE = "anyshape", "onnxruntime"
 MOST_DIFFERENCE = 1e-3
 """Relative to the largest element: an engine that is farther off computes something else, and is not timed."""
-LONGEST = 600
-"""Seconds that one process may take."""
 ROOT = Path(__file__).parents[1]
 
 
@@ -183,95 +182,171 @@ def missing(case: Case, names: Sequence[str]) -> str | None:
 
 
 def measure_file(case: Case, names: Sequence[str], run: Settings) -> dict[str, Any]:
-    """Cold starts, then warm calls of the engines that had an answer; `failed` says why others had none."""
+    """Cold starts, then warm calls of the engines that agree with the reference; `failed` says why others have no figures."""
+    from bench.compare import measure_shape
+
     failed: dict[str, str] = {}
     cold: dict[str, float] = {}
-    warm: dict[str, Any] = {"failed": {}, "difference": {}, "rows": []}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in names:
+    difference: dict[str, float] = {}
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        processes = {name: stack.enter_context(Process(case, name, run.threads, Path(folder))) for name in names}
+        # The reference comes first: the others are compared with what it leaves in the folder.
+        for name in sorted(names, key=lambda name: name != REFERENCE):
             run.say(f"cold start of {name}, {case.title}")
-            found = _in_process(case, [name], run.threads, folder)
-            if isinstance(found, str):
-                failed[name] = found
-            else:
-                cold[name] = found["seconds"]
-        if REFERENCE in cold:
-            run.say(f"{case.title}, warm")
-            # What the cold starts left in the caches spares compiling again.
-            found = _in_process(case, list(cold), run.threads, folder, run.seconds)
-            warm = {**warm, "failed": dict.fromkeys(cold, found)} if isinstance(found, str) else found
-    head = {"title": case.title, "kind": case.kind, "counted": case.counted, "cold": cold}
-    return {**head, **warm, "failed": {**failed, **warm["failed"]}}
+            try:
+                cold[name] = processes[name].ask("first")
+                difference[name] = processes[name].ask("difference")
+                if not difference[name] <= MOST_DIFFERENCE:
+                    failed[name] = f"{difference[name]:.0e} off"
+            except EngineFailed as error:
+                failed[name] = str(error)
+        agreeing: Any = {name: processes[name] for name in names if name not in failed}
+        for size in case.sizes if REFERENCE in agreeing else ():
+            run.say(f"{case.title}, {_text(size)}")
+            shape: Any = size
+            rows.append({"size": _text(size), **compared(measure_shape(agreeing, shape, run))})
+    head = {"title": case.title, "kind": case.kind, "counted": case.counted, "failed": failed}
+    return {
+        **head,
+        "cold": {name: cold[name] for name in names if name in cold},
+        "difference": difference,
+        "rows": rows,
+    }
 
 
-def _in_process(case: Case, names: Sequence[str], threads: int, folder: str, seconds: float | None = None) -> Any:
-    """What a process of its own measures, or the last line of what it complained about."""
-    command = [sys.executable, "-W", "ignore", "-m", "bench.onnx_files", case.title, ",".join(names)]
-    command += ["--threads", str(threads), "--cache", folder]
-    command += [] if seconds is None else ["--seconds", str(seconds)]
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path}
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env=environment, check=False)
-    except subprocess.TimeoutExpired:
-        return f"no answer in {LONGEST} s"
-    if done.returncode:
-        return next(reversed(done.stderr.strip().splitlines()), f"exit status {done.returncode}")
-    return json.loads(done.stdout.splitlines()[-1])
+class EngineFailed(Exception):
+    """The last line of what an engine's process complained about."""
+
+
+class Process:
+    """An engine with one file in a process without PyTorch, which sleeps in a read between what it is asked."""
+
+    def __init__(self, case: Case, name: str, threads: int, folder: Path) -> None:
+        command = [sys.executable, "-W", "ignore", "-m", "bench.onnx_files", case.title, name]
+        command += ["--threads", str(threads), "--folder", str(folder)]
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._complaints = folder / f"{name}.txt"
+        with self._complaints.open("w") as complaints:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+
+    def block(self, size: Sequence[int], warm_up: int, calls: int) -> list[float]:
+        """Seconds of each of `calls` calls in a row, after `warm_up` that are not timed."""
+        return self.ask("block", _text(size), warm_up, calls)
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """What the process answers; EngineFailed where it ended instead."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            print(json.dumps([method, *arguments]), file=self._process.stdin, flush=True)
+            return json.loads(self._process.stdout.readline())
+        except (BrokenPipeError, json.JSONDecodeError) as error:
+            lines = self._complaints.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise EngineFailed(next(reversed(lines), f"exit status {self._process.wait()}")) from error
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(BrokenPipeError, subprocess.TimeoutExpired):
+            self._process.communicate(timeout=10)
+        self._process.kill()
+        self._process.wait()
+
+
+def compared(samples: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """Milliseconds of each engine; the best peer by median, and how many times as fast as it the subject is, turn by turn."""
+    row: dict[str, Any] = {"ms": {name: asdict(spread([1e3 * s for s in taken])) for name, taken in samples.items()}}
+    peers = [name for name in samples if name != SUBJECT]
+    if SUBJECT in samples:
+        row["peer"] = min(peers, key=lambda name: statistics.median(samples[name]))
+        row["ratio"] = asdict(paired_ratio(samples[row["peer"]], samples[SUBJECT]))
+    return row
+
+
+def _text(size: Sequence[int]) -> str:
+    return "×".join(map(str, size))
 
 
 # -- a process of it ---------------------------------------------------------------------------------------------------
 
 
 def main() -> None:
-    """Measure one file and print the figures as a line of JSON: warm calls for so many seconds, or else a cold start."""
+    """Answer each line of standard input, a method of `Session` and its arguments as JSON, with a line of JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.onnx_files", description=main.__doc__)
     parser.add_argument("title", choices=[case.title for case in CASES])
-    parser.add_argument("engines", type=lambda text: text.split(","))
+    parser.add_argument("engine", choices=list(STARTS))
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--folder", type=Path, required=True, help="of expected results, and of the engine's caches")
     options = parser.parse_args()
     case = next(case for case in CASES if case.title == options.title)
-    calls = {"×".join(map(str, size)): case.call(*size) for size in case.sizes}
     path = case.entry.find()
     assert path is not None, f"{case.entry.package} is not installed"
-
-    @cache
-    def started(name: str) -> Engine:
-        return STARTS[name](path, case.entry.dynamic_shapes, options.threads, options.cache / name)
-
-    if options.seconds is None:
-        start = time.perf_counter()
-        started(options.engines[0])(next(iter(calls.values())))
-        figures: Mapping[str, Any] = {"seconds": time.perf_counter() - start}
-    else:
-        figures = measure_warm({name: started(name) for name in options.engines}, calls, options.seconds)
-    print(json.dumps(figures))
+    # What engines print goes where complaints go.
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    start = partial(
+        STARTS[options.engine], path, case.entry.dynamic_shapes, options.threads, options.folder / options.engine
+    )
+    session = Session(start, {_text(size): case.call(*size) for size in case.sizes}, options.folder / "expected")
+    for line in sys.stdin:
+        method, *arguments = json.loads(line)
+        print(json.dumps(getattr(session, method)(*arguments)), file=replies, flush=True)
 
 
-def measure_warm(engines: Mapping[str, Engine], calls: Mapping[str, Call], seconds: float) -> dict[str, Any]:
-    """Differences from the reference, and at each size a row of the engines that agree with it, `seconds` for each."""
-    from anyshape.cli.timing import alternate
+class Session:
+    """What a process answers with.
 
-    expected = {size: engines[REFERENCE](call) for size, call in calls.items()}
-    failed: dict[str, str] = {}
-    difference: dict[str, float] = {}
-    for name, engine in engines.items():
-        try:
-            difference[name] = max(largest_difference(engine(call), expected[size]) for size, call in calls.items())
-        except Exception as error:  # The engines' own errors have no class in common.
-            failed[name] = str(error).strip().partition("\n")[0] or type(error).__name__
-        else:
-            if not difference[name] <= MOST_DIFFERENCE:
-                failed[name] = f"{difference[name]:.0e} off"
-    agreeing = [name for name in engines if name not in failed]
-    rows: list[dict[str, Any]] = []
-    for size, call in calls.items():
-        functions = {name: partial(engines[name], call) for name in agreeing}
-        samples = alternate(functions, seconds=seconds * len(functions), block=10)
-        rows.append({"size": size, **_compared(samples)})
-    return {"failed": failed, "difference": difference, "rows": rows}
+    Args:
+        start: makes the engine.
+        calls: the inputs of each size.
+        expected: a folder of results to compare with, which the first engine that has them writes.
+    """
+
+    def __init__(self, start: Callable[[], Engine], calls: Mapping[str, Call], expected: Path) -> None:
+        self._start = start
+        self._calls = calls
+        self._expected = expected
+
+    def first(self) -> float:
+        """Seconds until the first answer, imports and compilation included."""
+        begin = time.perf_counter()
+        self._engine = self._start()
+        self._engine(next(iter(self._calls.values())))
+        return time.perf_counter() - begin
+
+    def difference(self) -> float:
+        """The largest of all sizes; 0 of the engine that others are compared with."""
+        results = {size: self._engine(call) for size, call in self._calls.items()}
+        if not self._expected.exists():
+            self._expected.mkdir()
+            for size, arrays in results.items():
+                np.savez(self._expected / f"{size}.npz", *arrays)
+            return 0.0
+        differences: list[float] = []
+        for size, arrays in results.items():
+            with np.load(self._expected / f"{size}.npz") as held:
+                differences.append(largest_difference(arrays, list(held.values())))
+        return float(np.max(differences))
+
+    def block(self, size: str, warm_up: int, calls: int) -> list[float]:
+        """Seconds of each of `calls` calls in a row, after `warm_up` that are not timed."""
+        call = self._calls[size]
+        for _ in range(warm_up):
+            self._engine(call)
+        taken: list[float] = []
+        for _ in range(calls):
+            begin = time.perf_counter()
+            self._engine(call)
+            taken.append(time.perf_counter() - begin)
+        return taken
 
 
 def largest_difference(results: Sequence[Array], expected: Sequence[Array]) -> float:
@@ -282,16 +357,6 @@ def largest_difference(results: Sequence[Array], expected: Sequence[Array]) -> f
         raise ValueError(f"results of shapes {shapes} instead of {wanted}")
     pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(results, expected, strict=True)]
     return max(float(np.abs(a - b).max(initial=0) / max(np.abs(b).max(initial=0), 1e-30)) for a, b in pairs)
-
-
-def _compared(samples: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    """Milliseconds of each engine; the best peer by median, and how many times as fast as it the subject is, turn by turn."""
-    row: dict[str, Any] = {"ms": {name: asdict(spread([1e3 * s for s in taken])) for name, taken in samples.items()}}
-    peers = [name for name in samples if name != SUBJECT]
-    if SUBJECT in samples:
-        row["peer"] = min(peers, key=lambda name: statistics.median(samples[name]))
-        row["ratio"] = asdict(paired_ratio(samples[row["peer"]], samples[SUBJECT]))
-    return row
 
 
 # -- the engines, which `bench.engines` has for models of PyTorch ------------------------------------------------------
@@ -305,7 +370,7 @@ def _anyshape(path: Path, dynamic_shapes: Mapping[str, Any], threads: int, cache
 
     def run(call: Call) -> Sequence[Array]:
         results: Any = program(**call)
-        return results if isinstance(results, tuple) else [results]
+        return list(results) if isinstance(results, tuple) else [results]  # pyright: ignore[reportUnknownArgumentType]
 
     return run
 
@@ -324,8 +389,9 @@ def _openvino(path: Path, dynamic_shapes: Mapping[str, Any], threads: int, cache
         "CACHE_DIR": str(cache_folder),
         "INFERENCE_NUM_THREADS": threads,
         "PERFORMANCE_HINT": "LATENCY",
-        # Its default on some CPUs is bf16, which answers another question.
+        # Its defaults on some CPUs are bf16, and 8 bits for what meets 8-bit weights, which answers another question.
         "INFERENCE_PRECISION_HINT": "f32",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
     }
     request = openvino.Core().compile_model(str(path), "CPU", settings).create_infer_request()
 

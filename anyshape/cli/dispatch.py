@@ -32,6 +32,7 @@ class Subcommand:
 
 
 SUBCOMMANDS: Mapping[str, Subcommand] = {
+    "run": Subcommand("anyshape.cli.run", "Run an ONNX model on arrays."),
     "demo": Subcommand("anyshape.cli.demo", "Compile a sentence encoder once and run it at many sizes."),
     "generate": Subcommand("anyshape.cli.generate", "Continue a text with a language model."),
     "chat": Subcommand("anyshape.cli.chat", "Talk with a language model."),

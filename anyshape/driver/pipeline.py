@@ -21,6 +21,7 @@ from anyshape.passes.cse import CsePass
 from anyshape.passes.dce import DcePass
 from anyshape.passes.expand import ExpandPass
 from anyshape.passes.fold import FoldPass
+from anyshape.passes.hoist_scales import HoistScalesPass
 from anyshape.passes.merge_products import MergeProductsPass
 from anyshape.passes.simplify import SimplifyPass
 from anyshape.passes.sink_reshapes import SinkReshapesPass
@@ -37,6 +38,7 @@ GRAPH_PASSES: tuple[ModulePass, ...] = (
     ExpandPass(),  # softmax, layer norm, … in simple ops, so that fusion sees inside
     SimplifyPass(),  # laws on what the expansions left
     SinkReshapesPass(),  # elementwise ops next to the products that they follow
+    HoistScalesPass(),  # scales of stored integers behind their products
     CanonicaliseProductsPass(),  # factors as matrices
     MergeProductsPass(),  # q, k and v are slices of one product
     DcePass(),  # the products that were merged, so that their weights have one use

@@ -20,7 +20,7 @@ from anyshape.dialects.dhlo import Reshape, Weight
 from anyshape.dialects.dhlo.compaction import ReadSize
 from anyshape.dialects.dhlo.fusion import FusionOp, YieldOp
 from anyshape.dialects.dhlo.graph import updates_of
-from anyshape.dialects.locations import location_text
+from anyshape.dialects.locations import Origin, location_text, origins_in
 from anyshape.dialects.sizes import dtype_of, sizes_of, symbols_of
 from anyshape.dialects.tile import BufferType, buffer, buffer_of
 from anyshape.fusion import viewed
@@ -77,6 +77,7 @@ class _Builder:
     ) -> None:
         self.graph = func.body.block
         self.updated = dict(updates_of(func))
+        self.origins = origins_in(func.location)
         self.names = names
         self.launches = launches
         self.shapes = shapes
@@ -190,6 +191,7 @@ class _Builder:
         shown = symbols[:SHOWN]
         got = ", ".join(f"{self._place(symbol)}: got size %lld" for symbol in shown)
         message = f"{got}; allowed only if {describe_relation(relation)}, where {self._axes(symbols)}"
+        message += _asked_by(self.origins.get(str(relation)))
         self._append(host.GuardOp(relation, message, [Size.symbol(symbol) for symbol in shown]))
 
     def _place(self, symbol: str) -> str:
@@ -352,3 +354,11 @@ def _renamed(type: BufferType, names: Mapping[str, Size]) -> BufferType:
     """A kernel's buffer type in the program's symbols."""
     sizes, strides = ([size.substitute(names) for size in part.data] for part in (type.sizes, type.strides))
     return buffer(type.element_type, sizes, strides)
+
+
+def _asked_by(origin: Origin | None) -> str:
+    """Who asked for a condition, as the end of the message of its guard."""
+    if origin is None:
+        return ""
+    place = "" if origin.file is None or origin.line is None else f", {origin.file}:{origin.line}"
+    return f"; asked for by {origin.asker}{place}".replace("%", "%%")

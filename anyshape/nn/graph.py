@@ -62,6 +62,7 @@ class Graph:
         self._sizes: list[tuple[int, str]] = []
         self._weights: dict[str, Tensor] = {}
         self._scope: tuple[str, ...] = ()
+        self._place: LocationAttr | None = None
         self._locations: dict[tuple[tuple[str, ...], str, int], LocationAttr] = {}
 
     # -- what comes from outside ------------------------------------------------------------------------------------
@@ -128,6 +129,15 @@ class Graph:
         finally:
             self._scope = before
 
+    @contextmanager
+    def located(self, place: LocationAttr) -> Generator[None]:
+        """Ops built inside are located there, and not at the line of the program that builds them."""
+        before, self._place = self._place, place
+        try:
+            yield
+        finally:
+            self._place = before
+
     def emit(self, kind: type[DhloOp], /, *operands: Tensor | SSAValue, **attributes: AttributeValue) -> Tensor:
         """A new op of one result.
 
@@ -160,7 +170,9 @@ class Graph:
         return FinishedGraph(ModuleOp([function]), tuple(self._names), self.store, tuple(self._sizes))
 
     def _location(self) -> LocationAttr:
-        """The scope over the line of the caller's program."""
+        """The scope over the line of the caller's program, unless a place was stated."""
+        if self._place is not None:
+            return self._place
         frame: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             frame = frame.f_back

@@ -95,7 +95,7 @@ def canonicalise_product(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | N
     """The same product of matrices; None where both factors are matrices already."""
     if not isinstance(op, DotGeneral):
         return None
-    narrow = None if op.operand_dtype(0) != F32 else _narrow_weight(op.operands[1], rewriter)
+    narrow = None if op.operand_dtype(0) != F32 else narrow_weight(op.operands[1], rewriter)
     if narrow is not None:
         lhs, rhs = _factor(op, 0, "lhs"), replace(_factor(op, 1, "rhs"), value=narrow)
         return Rewritten("product of a narrow weight", (_product(op, lhs, rhs, rewriter),))
@@ -115,17 +115,17 @@ def _product(op: DotGeneral, lhs: _Factor, rhs: _Factor, builder: Builder) -> SS
     )  # fmt: skip
 
 
-def _narrow_weight(value: SSAValue, builder: Builder) -> SSAValue | None:
+def narrow_weight(value: SSAValue, builder: Builder) -> SSAValue | None:
     """A weight of 16 bits or signed bytes whose conversion to f32 is `value`, through transposes and reshapes, then of the weight."""
     op = value.owner
     match op:
         case Convert() if isinstance(op.operands[0].owner, Weight) and op.operand_dtype() in (BF16, F16, I8):
             return op.operands[0] if op.result_dtype == F32 else None
         case Transpose():
-            source = _narrow_weight(op.operands[0], builder)
+            source = narrow_weight(op.operands[0], builder)
             return None if source is None else Transpose.emit(builder, source, permutation=op.attribute("permutation"))
         case Reshape():
-            source = _narrow_weight(op.operands[0], builder)
+            source = narrow_weight(op.operands[0], builder)
             return None if source is None else Reshape.emit(builder, source, sizes=op.result_sizes)
         case _:
             return None

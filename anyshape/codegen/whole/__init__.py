@@ -14,6 +14,7 @@
 | `sorting` | rows in order, and the first ones of rows |
 | `rows` | rows in lexicographic order |
 | `searching` | places of values in sorted rows |
+| `suppression` | boxes that no better one overlaps |
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from anyshape.codegen.whole.rows import emit_rows, rows_schedule
 from anyshape.codegen.whole.scatter import emit_scatter, scatter_schedule
 from anyshape.codegen.whole.searching import emit_search, search_schedule
 from anyshape.codegen.whole.sorting import argsort_schedule, emit_argsort, emit_top_k, top_k_schedule
+from anyshape.codegen.whole.suppression import emit_suppression, suppression_schedule
 from anyshape.dialects.dhlo.bags import EmbeddingBag
 from anyshape.dialects.dhlo.compaction import Compress
 from anyshape.dialects.dhlo.factorisation import Cholesky, Lu, LuPivots, PivotOrder, TriangularSolve
@@ -60,6 +62,7 @@ from anyshape.dialects.dhlo.orthogonal import ApplyReflectors, HouseholderQr, Or
 from anyshape.dialects.dhlo.recurrence import Recurrence
 from anyshape.dialects.dhlo.scatter import Scatter
 from anyshape.dialects.dhlo.sort import ArgSort, RowOrder, SearchSorted, TopK
+from anyshape.dialects.dhlo.suppression import SuppressOverlaps
 from anyshape.dialects.dhlo.whole import Whole
 from anyshape.dialects.tile import KernelOp, WholeOp
 from anyshape.support.errors import CodegenError
@@ -89,6 +92,7 @@ _EMITTERS: Mapping[type[Whole], _Emitter] = {
     RowOrder: _Emitter(rows_schedule, emit_rows),
     SearchSorted: _Emitter(search_schedule, emit_search),
     EmbeddingBag: _Emitter(bags_schedule, emit_bags),
+    SuppressOverlaps: _Emitter(suppression_schedule, emit_suppression),
 }
 
 

@@ -41,6 +41,7 @@ _FAMILIES = (
     "sort",
     "special",
     "strided",
+    "suppression",
     "trigonometric",
     "unary",
     "windows",

@@ -137,6 +137,7 @@ def test_every_op_has_a_sample_of_each_kind() -> None:
         "dhlo.read_size",
         "dhlo.row_order",
     }  # compared with PyTorch's `nonzero` and `unique` in test_data_sizes
+    data |= {"dhlo.suppress_overlaps"}  # compared with ONNX's evaluator in frontends/onnx/test_sorting
     # Compared with PyTorch in end_to_end/test_pooling: it computes the gradients from other arguments.
     windows = {"dhlo.adaptive_avg_pool_gradient", "dhlo.adaptive_windows", "dhlo.avg_pool_gradient"}
     windows |= {"dhlo.folded_windows", "dhlo.max_pool_gradient"}

@@ -1,0 +1,84 @@
+"""ONNX's matrix products."""
+
+from __future__ import annotations
+
+from anyshape.dialects.dhlo import Add, DotGeneral, Multiply
+from anyshape.dialects.dtypes import DType
+from anyshape.frontends.onnx.builder import ONE, GraphBuilder
+from anyshape.frontends.onnx.refusals import Malformed
+from anyshape.frontends.onnx.registry import lowers
+from anyshape.frontends.onnx.values import Value
+from anyshape.nn import Tensor
+
+
+def product(
+    b: GraphBuilder, lhs: Value, rhs: Value, contract: tuple[int, int], batch: int = 0, dtype: DType | None = None
+) -> Tensor:
+    """Σ over one axis of each, `batch` leading axes of both being common; sizes: batch, rest of lhs, rest of rhs.
+
+    `dtype` is that of the result, as `dhlo.dot_general` has it.
+    """
+    left, right = list(lhs.sizes), list(rhs.sizes)
+    common = b.same(left[contract[0]], right[contract[1]], "the axes over which a product sums")
+    left[contract[0]] = right[contract[1]] = common
+    right[:batch] = left[:batch]
+    return b.emit(
+        DotGeneral,
+        b.tensor(lhs).reshape(*left),
+        b.with_sizes(rhs, right, "the factors of a product"),
+        lhs_batch=tuple(range(batch)),
+        rhs_batch=tuple(range(batch)),
+        lhs_contract=(contract[0],),
+        rhs_contract=(contract[1],),
+        dtype=dtype,
+    )
+
+
+def matmul(b: GraphBuilder, lhs: Value, rhs: Value, dtype: DType | None = None) -> Tensor:
+    """Σ_k lhs[…, i, k] · rhs[…, k, j] as numpy's matmul: axes in front are broadcast, a vector has no axis in the result."""
+    if not lhs.rank or not rhs.rank:
+        raise Malformed("a product of matrices takes no tensor of rank 0")
+    if rhs.rank > 2 and rhs.rank <= lhs.rank and all(size == ONE for size in rhs.sizes[:-2]):
+        rhs = b.reshape(rhs, rhs.sizes[-2:])
+    if rhs.rank <= 2:
+        return product(b, lhs, rhs, (lhs.rank - 1, 0), dtype=dtype)
+    if lhs.rank == 1:
+        result = matmul(b, b.reshape(lhs, (1, *lhs.sizes)), rhs, dtype)
+        return b.reshape(result, (*result.sizes[:-2], result.sizes[-1]))
+    batch = b.common_sizes(lhs.sizes[:-2], rhs.sizes[:-2])
+    rank = len(batch)
+    left, right = (b.repeated(x, (*batch, *x.sizes[-2:])) for x in (lhs, rhs))
+    return product(b, left, right, (rank + 1, rank), rank, dtype)
+
+
+@lowers("MatMul")
+def lower_matmul(b: GraphBuilder, lhs: Value, rhs: Value) -> Value:
+    return matmul(b, lhs, rhs)
+
+
+@lowers("Gemm")
+def lower_gemm(
+    b: GraphBuilder,
+    lhs: Value,
+    rhs: Value,
+    added: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """alpha·A·B + beta·C, where A and B may be given transposed, and C is broadcast"""
+    if lhs.rank != 2 or rhs.rank != 2:
+        raise Malformed(f"the factors must be matrices; they have {lhs.rank} and {rhs.rank} axes")
+    result = _scaled(b, product(b, lhs, rhs, (0 if transA else 1, 1 if transB else 0)), alpha)
+    if added is None or beta == 0:
+        return result
+    return b.emit(Add, result, b.broadcast(_scaled(b, added, beta), result.sizes))
+
+
+def _scaled(b: GraphBuilder, x: Value, factor: float) -> Value:
+    return x if factor == 1 else b.binary(Multiply, x, factor)
+
+
+__all__ = ["matmul", "product"]
