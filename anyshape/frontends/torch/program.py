@@ -180,10 +180,9 @@ class CallAdaptor:
                     leaves.append(torch.view_as_complex(results[index]))
                 case FromInput(index):
                     leaves.append(inputs[index])
-                case FromNumber(FromResult(index)):
-                    leaves.append(results[index].item())
-                case FromNumber(FromInput(index)):
-                    leaves.append(inputs[index].item())
+                case FromNumber(tensor):
+                    held = results if isinstance(tensor, FromResult) else inputs
+                    leaves.append(held[tensor.index].item())
                 case IntoInput(index, argument):
                     with torch.no_grad():
                         inputs[argument].copy_(results[index])

@@ -97,10 +97,9 @@ class GraphCall:
                     yield results[index]
                 case FromComplexResult(index), _:
                     yield torch.view_as_complex(results[index])
-                case FromNumber(FromResult(index)), _:
-                    yield results[index].item()
-                case FromNumber(FromInput(index)), _:
-                    yield tensors[index].item()
+                case FromNumber(tensor), _:
+                    held = results if isinstance(tensor, FromResult) else tensors
+                    yield held[tensor.index].item()
                 case IntoInput(), _:
                     raise AssertionError("AOTAutograd's graphs write to nothing: what they would write is a result")
 
