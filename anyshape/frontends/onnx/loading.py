@@ -76,6 +76,8 @@ def load_model(source: str | PathLike[str] | ModelProto) -> LoadedModel:
         raise ArgumentError(
             "no ONNX model", where="model", got=type(source).__name__, expected="a path or a ModelProto"
         )
+    if not model.proto.HasField("graph"):
+        raise FileFormatError("no ONNX model", where=model.name, got="no graph", expected="a ModelProto with a graph")
     _check_texts(model.proto, model.name)
     _check_versions(model)
     _check_functions(model)
@@ -93,10 +95,6 @@ def _parsed(path: Path) -> ModelProto:
         proto.ParseFromString(data)
     except DecodeError as error:
         raise FileFormatError("the file is no ONNX model", where=path, got=error, expected="a ModelProto") from error
-    if not proto.HasField("graph"):
-        raise FileFormatError(
-            "the file is no ONNX model", where=path, got="no graph", expected="a ModelProto with a graph"
-        )
     return proto
 
 

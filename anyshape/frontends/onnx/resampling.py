@@ -6,6 +6,9 @@ All positions and weights are f64 vectors, as in ONNX's reference.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
 
 from anyshape.dialects.dhlo import (
     Abs,
@@ -99,6 +102,12 @@ def resampled(b: GraphBuilder, x: Tensor, axis: ResizedAxis, rules: Rules) -> Te
     return _Resampling(b, axis, rules).apply(x)
 
 
+def simple_fraction(scale: float) -> Fraction | None:
+    """The simple fraction that a scale in f32 stands for, if there is one: 1.3 is 13/10."""
+    simple = Fraction(scale).limit_denominator(1 << 12)
+    return simple if simple and np.float32(float(simple)) == np.float32(scale) else None
+
+
 class _Resampling:
     def __init__(self, b: GraphBuilder, axis: ResizedAxis, rules: Rules) -> None:
         self.b, self.axis, self.rules = b, axis, rules
@@ -124,23 +133,35 @@ class _Resampling:
         )
         return b.select(along(b, outside, at, result.sizes), self.rules.extrapolation, result)
 
+    def _over_scale(self, value: Tensor) -> Tensor:
+        """value / scale, exact wherever it is a whole number: there `floor` and `ceil` decide by the last bit."""
+        b, scale = self.b, self.axis.scale
+        if scale is None:
+            return b.binary(Divide, b.binary(Multiply, value, self.size), self.target)
+        if not isinstance(scale, float):
+            return b.binary(Divide, value, scale)
+        fraction = simple_fraction(scale)
+        if fraction is None:
+            return b.binary(Divide, value, self.scale)
+        return b.binary(Divide, b.binary(Multiply, value, float(fraction.denominator)), float(fraction.numerator))
+
     # -- positions ------------------------------------------------------------------------------------------------
 
     def _positions(self) -> Tensor:
         """[target]: the place in x of each position of the result."""
         b = self.b
         o = iota(b, (self.axis.target,), 0, F64)
-        centers = b.binary(Subtract, b.binary(Divide, b.binary(Add, o, 0.5), self.scale), 0.5)
+        centers = b.binary(Subtract, self._over_scale(b.binary(Add, o, 0.5)), 0.5)
         last = b.binary(Subtract, self.size, 1)
         match self.rules.coordinates:
             case "asymmetric":
-                return b.binary(Divide, o, self.scale)
+                return self._over_scale(o)
             case "half_pixel":
                 return centers
             case "pytorch_half_pixel":
                 return b.select(b.compare("eq", self.target, 1), b.constant(0, F64), centers)
             case "tf_half_pixel_for_nn":
-                return b.binary(Divide, b.binary(Add, o, 0.5), self.scale)
+                return self._over_scale(b.binary(Add, o, 0.5))
             case "half_pixel_symmetric":
                 adjustment = b.binary(Divide, self.target, self._length())
                 offset = b.binary(Multiply, b.binary(Multiply, self.size, 0.5), b.binary(Subtract, 1, adjustment))

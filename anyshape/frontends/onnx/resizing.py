@@ -19,7 +19,7 @@ from anyshape.frontends.onnx.places import size_as
 from anyshape.frontends.onnx.ratios import Ratio
 from anyshape.frontends.onnx.refusals import Malformed
 from anyshape.frontends.onnx.registry import lowers
-from anyshape.frontends.onnx.resampling import ResizedAxis, Rules, resampled
+from anyshape.frontends.onnx.resampling import ResizedAxis, Rules, resampled, simple_fraction
 from anyshape.frontends.onnx.values import Known, Value
 from anyshape.nn import Tensor
 from anyshape.symbolic import Size, size_max, size_min
@@ -136,10 +136,8 @@ def _by_ratio(b: GraphBuilder, axis: int, size: Size, scale: object) -> ResizedA
 
 
 def scaled_size(size: Size, scale: float) -> Size:
-    """⌊size · scale⌋. A scale in f32 stands for the simple fraction that it is nearest to, if there is one: 1.3 is 13/10."""
-    exact = Fraction(scale)
-    simple = exact.limit_denominator(1 << 12)
-    chosen = simple if np.float32(float(simple)) == np.float32(scale) else exact
+    """⌊size · scale⌋, with the simple fraction that the scale stands for, if there is one."""
+    chosen = simple_fraction(scale) or Fraction(scale)
     return size * chosen.numerator // chosen.denominator
 
 

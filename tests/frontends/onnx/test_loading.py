@@ -301,3 +301,10 @@ def test_unknown_attribute_names_its_node() -> None:
     model = model_of([helper.make_node("Relu", ["x"], ["y"], name="r", slope=2.0)], {"x": (FLOAT, (3,))}, ["y"])
     with pytest.raises(UnsupportedOps, match="node 'r' \\(Relu\\)"):
         import_model(load_model(model))
+
+
+def test_a_model_without_a_graph_and_bytes_are_refused() -> None:
+    with pytest.raises(FileFormatError, match="no graph"):
+        anyshape.compile(ModelProto())
+    with pytest.raises(ArgumentError, match="a path or a ModelProto"):
+        anyshape.compile(b"model")
