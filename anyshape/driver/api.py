@@ -131,7 +131,9 @@ def compile(
 
 def _is_onnx(module: Any) -> bool:
     kind: Any = module.__class__
-    return isinstance(module, str | bytes | PathLike) or (kind.__name__ == "ModelProto" and kind.__module__.startswith("onnx"))
+    return isinstance(module, str | bytes | PathLike) or (
+        kind.__name__ == "ModelProto" and kind.__module__.startswith("onnx")
+    )
 
 
 def _compile_onnx(

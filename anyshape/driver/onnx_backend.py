@@ -15,7 +15,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, ValueInfoProto, defs, helper, numpy_helper, version_converter
+from onnx import (
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    defs,
+    helper,
+    numpy_helper,
+    shape_inference,
+    version_converter,
+)
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 from anyshape.driver import api
@@ -114,7 +124,36 @@ class PreparedModel(BackendRep):
 def _of_known_opset(model: ModelProto) -> ModelProto:
     """The model, converted to the oldest operator set that is read where it is of an older one."""
     version = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), OLDEST_OPSET)
-    return model if version >= OLDEST_OPSET else version_converter.convert_version(model, OLDEST_OPSET)
+    if version >= OLDEST_OPSET:
+        return model
+    return version_converter.convert_version(_with_slopes_of_channels(model), OLDEST_OPSET)
+
+
+def _with_slopes_of_channels(model: ModelProto) -> ModelProto:
+    """A model of before version 7, where a vector of PRelu's slopes is one for each channel, with axes behind the channels.
+
+    The converter of versions leaves that out, so that from 7 on the slopes would be those of the last axis.
+    """
+    given = (*model.graph.initializer, *shape_inference.infer_shapes(model).graph.value_info)
+    ranks = {each.name: _rank(each) for each in (*given, *model.graph.input)}
+    changed = ModelProto()
+    changed.CopyFrom(model)
+    del changed.graph.node[:]
+    for node in model.graph.node:
+        copy = changed.graph.node.add
+        behind = range(1, ranks.get(node.input[0], 0) - 1) if node.op_type == "PRelu" else ()
+        if behind and ranks.get(node.input[1]) == 1:
+            name = f"{node.input[1]} of the channels of {node.output[0]}"
+            copy().CopyFrom(helper.make_node("Unsqueeze", [node.input[1]], [name], axes=list(behind)))
+            copy().CopyFrom(helper.make_node("PRelu", [node.input[0], name], list(node.output)))
+        else:
+            copy().CopyFrom(node)
+    return changed
+
+
+def _rank(value: ValueInfoProto | TensorProto) -> int:
+    """How many axes a tensor has; 0 where the file does not say it."""
+    return len(value.dims) if isinstance(value, TensorProto) else len(value.type.tensor_type.shape.dim)
 
 
 def with_values(model: ModelProto, values: Mapping[str, Any]) -> ModelProto:

@@ -76,8 +76,10 @@ def lower_depth_to_space(b: GraphBuilder, x: Value, *, blocksize: int, mode: str
 
 
 @lowers("SpaceToDepth")
-def lower_space_to_depth(b: GraphBuilder, x: Value, *, blocksize: int) -> Value:
-    """[n, c, h·s, w·s] -> [n, s·s·c, h, w]: the channels are (row, column, c)"""
+def lower_space_to_depth(b: GraphBuilder, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    """[n, c, h·s, w·s] -> [n, s·s·c, h, w]: the channels are (row, column, c), or (c, row, column) in the mode CRD"""
+    if mode not in ("DCR", "CRD"):
+        raise Malformed(f"the mode is {mode!r}; expected DCR or CRD")
     b.check_rank(x, 4, 4)
     batch, channels, height, width = x.sizes
     _check_blocks(blocksize)
@@ -85,7 +87,7 @@ def lower_space_to_depth(b: GraphBuilder, x: Value, *, blocksize: int) -> Value:
     for size in (height, width):
         b.require((size % blocksize).eq(0), "pixels in blocks that become channels")
     apart = b.reshape(x, (batch, channels, parts[0], blocksize, parts[1], blocksize))
-    moved = b.transpose(apart, (0, 3, 5, 1, 2, 4))
+    moved = b.transpose(apart, (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
     return b.reshape(moved, (batch, channels * (blocksize * blocksize), *parts))
 
 

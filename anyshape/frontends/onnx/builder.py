@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 from onnx import GraphProto
+from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import (
     Array,
@@ -84,6 +85,22 @@ class NodeState:
     lower_graph: Callable[[GraphProto], list[Value]]
 
 
+@dataclass(frozen=True)
+class Dequantised:
+    """What a tensor of floats is made of: scale · (codes − zero).
+
+    Attributes:
+        codes: signed or unsigned bytes.
+        scale, zero: one number, or one for each index of `axis`; the zero point is 0 where it is None.
+        axis: None where there is one scale.
+    """
+
+    codes: Value
+    scale: Value
+    zero: Value | None
+    axis: int | None
+
+
 SEED_NAME = "the seed of the call"
 """What the argument with the seed of random numbers is called."""
 
@@ -97,6 +114,7 @@ class GraphBuilder:
         may_fail: how many ops there are that may fail when they run, on an index, say.
         origins: who asked for conditions on sizes, by their texts; `require` adds to it.
         seed_argument: what `seed` gave, if anything asked for it.
+        dequantised: the codes of tensors that a DequantizeLinear gave.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -106,6 +124,7 @@ class GraphBuilder:
         self._made: dict[int, tuple[Known, Tensor]] = {}
         self.state = NodeState("the model", (), 0, 0, _no_graph)
         self.seed_argument: Tensor | None = None
+        self.dequantised: dict[SSAValue, Dequantised] = {}
         self._streams = 0
 
     @property

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.dialects.dhlo import Add, Gelu, Iota, LayerNorm, Logistic, Multiply, Reduce, RmsNorm, Rsqrt
+from anyshape.dialects.dhlo import Add, Gelu, Iota, LayerNorm, Logistic, Mean, Multiply, Reduce, RmsNorm, Rsqrt
 from anyshape.dialects.dtypes import F32, I32, I64
 from anyshape.frontends.onnx.builder import ONE, GraphBuilder
 from anyshape.frontends.onnx.normalization import moments
 from anyshape.frontends.onnx.products import matmul
 from anyshape.frontends.onnx.quantised import MICROSOFT
 from anyshape.frontends.onnx.reductions import kept_sizes
-from anyshape.frontends.onnx.refusals import Malformed, Unsupported
+from anyshape.frontends.onnx.refusals import Unsupported
 from anyshape.frontends.onnx.registry import STANDARD, lowers
 from anyshape.frontends.onnx.values import Known, Value
 from anyshape.nn import Tensor, embedding
@@ -51,18 +51,22 @@ def lower_quick_gelu(b: GraphBuilder, x: Value, *, alpha: float = 1.702) -> Valu
 def _normalised(
     b: GraphBuilder, x: Tensor, scale: Value, bias: Value | None, epsilon: float, is_simplified: bool
 ) -> list[Value | None]:
-    """The normalised tensor and, where the node asks for them, mean and 1 / deviation, over the last axis."""
+    """The normalised tensor and, where the node asks for them, mean and 1 / deviation, over the last axis.
+
+    A simplified norm has no mean, and its deviation is √(mean of x² + epsilon).
+    """
     axes = (x.rank - 1,)
     parameters = [b.broadcast(b.convert(each, x.dtype), x.sizes[-1:]) for each in (scale, bias) if each is not None]
     result = b.emit(RmsNorm if is_simplified else LayerNorm, x, *parameters, axes=axes, epsilon=epsilon)
     if not (b.is_asked_for(1) or b.is_asked_for(2)):
         return [result, None, None]
-    wide = b.convert(x, F32)
-    mean, variance = moments(b, wide, axes)
+    wide, kept = b.convert(x, F32), kept_sizes(x.sizes, axes)
     if is_simplified:
-        raise Unsupported("the statistics of a simplified layer norm have no lowering")
-    factor = b.emit(Rsqrt, b.binary(Add, variance, epsilon))
-    return [result, *(b.reshape(each, kept_sizes(x.sizes, axes)) for each in (mean, factor))]
+        mean, variance = None, b.emit(Mean, b.emit(Multiply, wide, wide), axes=axes)
+    else:
+        mean, variance = moments(b, wide, axes)
+    factor = b.reshape(b.emit(Rsqrt, b.binary(Add, variance, epsilon)), kept)
+    return [result, None if mean is None else b.reshape(mean, kept), factor]
 
 
 def _summed(b: GraphBuilder, x: Value, skip: Value, bias: Value | None) -> Tensor:
@@ -100,10 +104,11 @@ def lower_skip_simplified_layer_normalization(
 def lower_simplified_layer_normalization(
     b: GraphBuilder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> list[Value | None]:
-    """The RMS norm over the last axis, which optimisers write into ONNX's own domain"""
+    """The RMS norm over the last axis and 1 / deviation; optimisers write it into ONNX's own domain"""
     if b.axis(axis, x.rank) != x.rank - 1:
         raise Unsupported("a simplified layer norm over several axes has no lowering")
-    return _normalised(b, b.tensor(x), scale, None, epsilon, True)
+    result, _, factor = _normalised(b, b.tensor(x), scale, None, epsilon, True)
+    return [result, factor]
 
 
 @lowers("EmbedLayerNormalization", domain=MICROSOFT)
@@ -153,12 +158,17 @@ def lower_fused_matmul(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Value:
-    """alpha · A · B, where the last two axes of each may be exchanged"""
-    if transBatchA or transBatchB:
-        raise Unsupported("products whose batch axes are moved have no lowering")
-    left, right = (_turned(b, each, bool(turn)) for each, turn in ((lhs, transA), (rhs, transB)))
+    """alpha · A · B, where the first axis of each may stand behind those of the batch, and then the last two be exchanged"""
+    left, right = (
+        _first_axis_inwards(b, each) if turn else each for each, turn in ((lhs, transBatchA), (rhs, transBatchB))
+    )
+    left, right = (_turned(b, each, bool(turn)) for each, turn in ((left, transA), (right, transB)))
     result = matmul(b, left, right)
     return result if alpha == 1 else b.binary(Multiply, result, alpha)
+
+
+def _first_axis_inwards(b: GraphBuilder, x: Value) -> Value:
+    return b.transpose(x, (*range(1, x.rank - 1), 0, x.rank - 1))
 
 
 def _turned(b: GraphBuilder, x: Value, turn: bool) -> Value:
@@ -208,11 +218,18 @@ def lower_fused_conv(
     return _activated(b, result, activation, dict(zip(("alpha", "beta"), activation_params, strict=False)))
 
 
+_ACTIVATIONS = (
+    "Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "Elu", "Selu", "Softplus", "Softsign", "ThresholdedRelu",
+)  # fmt: skip
+
+
 def _activated(b: GraphBuilder, x: Value, activation: str, parameters: dict[str, float]) -> Value:
     if not activation:
         return x
-    if activation not in ("Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "Elu", "Selu"):
-        raise Malformed(f"there is no activation {activation!r}")
+    if activation not in _ACTIVATIONS:
+        raise Unsupported(
+            f"a product behind the activation {activation!r}; those with a lowering are {', '.join(_ACTIVATIONS)}"
+        )
     return b.lower_op(activation, x, **parameters)
 
 

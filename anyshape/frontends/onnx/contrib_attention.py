@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from anyshape.dialects.dhlo import Add, Iota
+from anyshape.dialects.dhlo import Add, Iota, Reduce
 from anyshape.dialects.dtypes import I64
+from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.attention import (
     RAW,
     Heads,
@@ -15,16 +17,20 @@ from anyshape.frontends.onnx.attention import (
     attend_with_scores,
     fitted_mask,
     join_heads,
+    joined_masks,
     keys_below,
     rotate,
     split_heads,
+    visible_mask,
 )
 from anyshape.frontends.onnx.builder import ONE, ZERO, GraphBuilder
+from anyshape.frontends.onnx.data_sizes import read_size
+from anyshape.frontends.onnx.places import size_as
 from anyshape.frontends.onnx.products import matmul
 from anyshape.frontends.onnx.quantised import MICROSOFT
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import lowers
-from anyshape.frontends.onnx.values import Value, known_scalar
+from anyshape.frontends.onnx.values import Known, Value, known_scalar
 from anyshape.nn import Tensor, embedding
 from anyshape.symbolic import Size, SizeLike
 
@@ -95,8 +101,30 @@ def lower_fused_attention(
     projected = matmul(b, x, weights)
     if bias is not None:
         projected = b.emit(Add, projected, b.broadcast(bias, projected.sizes))
+    masks = mask, attention_bias, mask_filter_value
+    return attend_projected(b, projected, masks, past, num_heads, scale or None, bool(unidirectional), qkv_hidden_sizes)
+
+
+def attend_projected(
+    b: GraphBuilder,
+    projected: Tensor,
+    masks: tuple[Value | None, Value | None, float],
+    past: Value | None,
+    num_heads: int,
+    scale: float | None,
+    is_causal: bool,
+    hidden_sizes: Sequence[int] = (),
+) -> list[Value]:
+    """Self-attention of q, k and v side by side, and all keys and values where the node asks for them.
+
+    Args:
+        projected: [b, s, widths of q, k and v], which are the same where no `hidden_sizes` are given.
+        masks: a mask of keys, a bias of scores, and what is added to the score of a key that the mask hides.
+        past: [2, b, h, p, d], keys and values in front of those of `projected`.
+        scale: by default 1/√d.
+    """
     third = b.graph.facts.simplify(projected.sizes[2] // 3)
-    widths = [Size.const(each) for each in qkv_hidden_sizes] or [third] * 3
+    widths = [Size.const(each) for each in hidden_sizes] or [third] * 3
     starts = (ZERO, widths[0], widths[0] + widths[1])
     parts = [b.slice(projected, 2, start, width) for start, width in zip(starts, widths, strict=True)]
     q, k, v = (split_heads(b, part, num_heads) for part in parts)
@@ -106,9 +134,8 @@ def lower_fused_attention(
         old = [b.reshape(b.slice(past, 0, index, 1), past.sizes[1:]) for index in (0, 1)]
         k, v = (b.concatenate([cached, new], 2) for cached, new in zip(old, (k, v), strict=True))
     heads = Heads.of(b, q, k, v)
-    visible = Visible(before, right=0) if unidirectional else None
-    masks = _masks(b, heads, mask, attention_bias, mask_filter_value)
-    result = join_heads(b, attend(b, heads, Scores(scale or None, mask=masks, visible=visible)))
+    visible = Visible(before, right=0) if is_causal else None
+    result = join_heads(b, attend(b, heads, Scores(scale, mask=_masks(b, heads, *masks), visible=visible)))
     if not b.is_asked_for(1):
         return [result]
     return [result, b.concatenate([b.reshape(each, (ONE, *each.sizes)) for each in (heads.k, heads.v)], 0)]
@@ -193,6 +220,7 @@ def lower_group_query_attention(
     sines: Value | None = None,
     positions: Value | None = None,
     attention_bias: Value | None = None,
+    head_sink: Value | None = None,
     *,
     num_heads: int,
     kv_num_heads: int,
@@ -206,10 +234,10 @@ def lower_group_query_attention(
     """Causal attention behind a past of keys and values, several heads of queries to one of keys
 
     The sequences of a batch are as long as the tensors are; where prompts are shorter, results at the positions behind them mean nothing.
-    The past has the length of its tensor, so `key_lengths` and `total_length` say nothing new.
+    Behind a past all of them have the length of its tensor: calls whose `key_lengths` say otherwise are turned away, and so is a past in
+    a longer buffer. A query sees `local_window_size` keys, its own among them. `head_sink` [h], or 0
+    where the softmax is smooth, is the score of one more key for each head, whose value is 0.
     """
-    if smooth_softmax:
-        raise Unsupported("a softmax with a sink has no lowering")
     query, key, value = _grouped(b, q, k, v, num_heads, kv_num_heads)
     before = ZERO if past_key is None else past_key.sizes[2]
     if do_rotary:
@@ -221,11 +249,44 @@ def lower_group_query_attention(
         query, key = (rotate(b, each, tables[0], tables[1], whole, bool(rotary_interleaved)) for each in (query, key))
     if past_key is not None and past_value is not None:
         key, value = b.concatenate([past_key, key], 2), b.concatenate([past_value, value], 2)
+        if key_lengths is not None:
+            _require_lengths(b, key_lengths, key.sizes[2])
+    if isinstance(total_length, Known):
+        (total,) = b.size_list(total_length, "the total length")
+        b.require(total.eq(key.sizes[2]), "the total length of an attention, of a past without unused places")
     heads = Heads.of(b, query, key, value)
     mask = None if attention_bias is None else fitted_mask(b, attention_bias, heads)
-    left = None if local_window_size < 0 else local_window_size
-    result = attend(b, heads, Scores(scale or None, softcap, mask, Visible(before, left, 0)))
-    return [join_heads(b, result), heads.k, heads.v]
+    left = None if local_window_size < 0 else local_window_size - 1
+    scores = Scores(scale or None, softcap, mask, Visible(before, left, 0))
+    results: list[Value] = [heads.k, heads.v]
+    if smooth_softmax or head_sink is not None:
+        heads, scores = _with_sink(b, heads, scores, head_sink)
+    return [join_heads(b, attend(b, heads, scores)), *results]
+
+
+def _require_lengths(b: GraphBuilder, key_lengths: Value, total: Size) -> None:
+    """Each sequence has `total` keys: `key_lengths` [b] are one less, as the op counts them."""
+    longest = b.binary(Add, b.convert(b.reshape(key_lengths, (numel(key_lengths.sizes),)), I64), 1)
+    others = b.convert(b.compare("ne", longest, size_as(b, total, I64)), I64)
+    count = read_size(b, b.emit(Reduce, others, axes=(0,), kind="sum"), "other_lengths")
+    b.require(count.eq(0), "sequences that are all as long as the past and what is behind it")
+
+
+def _with_sink(b: GraphBuilder, heads: Heads, scores: Scores, sink: Value | None) -> tuple[Heads, Scores]:
+    """A key and a value of zeros behind the others, with a mask that makes the key's score the sink [h] of each head, or 0."""
+    batch, many, queries, keys = heads.score_sizes
+    dtype = heads.q.dtype
+    given = scores.mask if scores.mask is not None else b.constant(0.0, dtype, (ONE,) * 4)
+    seen = None if scores.visible is None else visible_mask(b, heads, scores.visible)
+    mask = given if seen is None else joined_masks(b, given, seen)
+    rows = mask.sizes[0]
+    column = (
+        known_scalar(0.0, dtype.numpy) if sink is None else b.reshape(b.convert(sink, dtype), (ONE, many, ONE, ONE))
+    )
+    parts = [b.repeated(mask, (rows, many, queries, keys)), b.repeated(column, (rows, many, queries, ONE))]
+    zeros = [b.constant(0.0, dtype, (batch, each.sizes[1], ONE, each.sizes[3])) for each in (heads.k, heads.v)]
+    k, v = (b.concatenate([each, zero], 2) for each, zero in zip((heads.k, heads.v), zeros, strict=True))
+    return Heads(heads.q, k, v), replace(scores, mask=b.concatenate(parts, 3), visible=None)
 
 
 def _grouped(
@@ -281,4 +342,4 @@ def lower_rotary_embedding(
     return join_heads(b, rotated) if x.rank == 3 else rotated
 
 
-__all__: list[str] = []
+__all__ = ["attend_projected"]

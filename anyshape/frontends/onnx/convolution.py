@@ -25,7 +25,7 @@ from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.builder import ONE, ZERO, GraphBuilder
 from anyshape.frontends.onnx.data_sizes import read_sizes
 from anyshape.frontends.onnx.places import iota, size_as
-from anyshape.frontends.onnx.refusals import Malformed
+from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import lowers
 from anyshape.frontends.onnx.values import Value
 from anyshape.frontends.onnx.windows import Pads, Placement, numbers_of, pads_of, place_windows, spatial_sizes
@@ -204,7 +204,7 @@ def _is_apart(placement: Placement, sizes: Sequence[Size]) -> bool:
 def _tiles(b: GraphBuilder, x: Value, weight: Tensor, placement: Placement, group: int) -> Tensor:
     """A convolution by single points, with a filter for each point of a tile, [g·c, o, k…] -> [g·k…·o, c, 1…], and channels as places."""
     channels, count, *window = weight.sizes
-    spatial, each = len(window), _channels_of_group(channels, group)
+    spatial, each = len(window), _channels_of_group(b, channels, group)
     order = (0, *range(3, 3 + spatial), 2, 1)
     filters = b.transpose(b.reshape(weight, (group, each, count, *window)), order)
     filters = b.reshape(filters, (numel(window) * count * group, each, *[1] * spatial))
@@ -216,10 +216,11 @@ def _tiles(b: GraphBuilder, x: Value, weight: Tensor, placement: Placement, grou
     return b.reshape(moved, (x.sizes[0], count * group, *placement.sizes))
 
 
-def _channels_of_group(channels: Size, group: int) -> int:
-    if not channels.is_constant or group < 1 or channels.value % group:
-        raise Malformed(f"{channels} channels are not {group} equal groups")
-    return channels.value // group
+def _channels_of_group(b: GraphBuilder, channels: Size, group: int) -> Size:
+    if group < 1:
+        raise Malformed(f"there are {group} groups of channels")
+    b.require((channels % group).eq(0), f"{channels} channels as {group} equal groups")
+    return channels // group
 
 
 def _plain(window: Sequence[Size], dilations: Sequence[int], low: Sequence[Size], sizes: Sequence[Size]) -> Placement:
@@ -232,7 +233,7 @@ def _plain(window: Sequence[Size], dilations: Sequence[int], low: Sequence[Size]
 def _turned(b: GraphBuilder, weight: Tensor, group: int) -> Tensor:
     """[g·c, o, k…] -> [g·o, c, k…] with every window axis backwards."""
     channels, count, *window = weight.sizes
-    each, rank = _channels_of_group(channels, group), weight.rank
+    each, rank = _channels_of_group(b, channels, group), weight.rank
     grouped = b.reshape(weight, (group, each, count, *window))
     swapped = b.transpose(grouped, (0, 2, 1, *range(3, rank + 1)))
     filters = b.reshape(swapped, (count * group, each, *window))
@@ -387,7 +388,7 @@ def lower_col2im(
 ) -> Value:
     """result[n, c, p…] = Σ of x[n, (c, k…), y…] over all windows y and their points k that lie at place p of the image"""
     if image_shape.rank != 1 or not image_shape.sizes[0].is_constant:
-        raise Malformed("the shape of the image must be a vector of a known length")
+        raise Unsupported("the shape of the image must be a vector of a known length")
     image = read_sizes(b, image_shape, image_shape.sizes[0].value, "the shape of the image")
     blocks = read_sizes(b, block_shape, len(image), "the shape of the blocks")
     placement = place_windows(b, image, blocks, strides=strides, dilations=dilations, pads=pads)

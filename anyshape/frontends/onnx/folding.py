@@ -13,6 +13,7 @@ import numpy as np
 from anyshape.dialects.dhlo import Array
 from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.builder import FOLDED_ELEMENTS, GraphBuilder
+from anyshape.frontends.onnx.conditions import any_of, both_of, chosen_size
 from anyshape.frontends.onnx.dtypes import numpy_of_code
 from anyshape.frontends.onnx.movement import reshaped_sizes
 from anyshape.frontends.onnx.ratios import Ratio
@@ -66,14 +67,16 @@ def _extreme(of_sizes: Callable[..., Size], of_numbers: Callable[..., Any]) -> C
 
 
 def _logical(when: bool) -> Callable[[GraphBuilder, Any, Any], Any]:
-    """And where a false side decides (`when` is False), or Or where a true one does."""
+    """And, which a false side decides (`when` is False), or Or, which a true one does."""
 
-    def combine(_: GraphBuilder, x: Any, y: Any) -> Any:
+    def combine(b: GraphBuilder, x: Any, y: Any) -> Any:
         if x is when or y is when:
             return when
-        if x is not when and isinstance(x, bool):
+        if isinstance(x, bool):
             return y
-        return x if isinstance(y, bool) else None
+        if isinstance(y, bool):
+            return x
+        return any_of(x, y) if when else both_of(b, x, y)
 
     return combine
 
@@ -209,7 +212,9 @@ def _negated(element: Relation | bool) -> Relation | bool:
 @folds("Where")
 def fold_where(b: GraphBuilder, condition: Known, on_true: Known, on_false: Known) -> Known | None:
     def choose(test: Any, yes: Any, no: Any) -> Any:
-        return no if test is False else yes if test is True or yes is no else None
+        if isinstance(test, bool):
+            return yes if test else no
+        return chosen_size(b.graph.facts, test, yes, no) if isinstance(yes, Size) and isinstance(no, Size) else None
 
     if on_true.numpy != on_false.numpy or on_true.numpy.kind not in "iubf":
         return None

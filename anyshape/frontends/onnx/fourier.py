@@ -38,10 +38,15 @@ class _Planes:
 
 def _planes(b: GraphBuilder, x: Value) -> _Planes:
     """[…, 1] or […, 2] as real and imaginary parts."""
-    if x.rank < 2 or not x.sizes[-1].is_constant or x.sizes[-1].value not in (1, 2):
-        raise Malformed(f"the last axis must have one number or two, real and imaginary; the tensor is {x}")
+    what = "the last axis, of one number or two, real and imaginary,"
+    if x.rank < 2:
+        raise Malformed(f"{what} is missing; the tensor is {x}")
+    count = x.sizes[-1]
+    b.require(((count - 1) * (count - 2)).eq(0), what)
     wide = b.convert(x, accumulation_dtype(x.dtype))
-    real, *rest = (b.reshape(b.slice(wide, x.rank - 1, part, 1), x.sizes[:-1]) for part in range(x.sizes[-1].value))
+    if not count.is_constant:
+        wide = _fitted(b, wide, x.rank - 1, Size.const(2))
+    real, *rest = (b.reshape(b.slice(wide, x.rank - 1, part, 1), x.sizes[:-1]) for part in range(wide.sizes[-1].value))
     return _Planes(real, rest[0] if rest else None)
 
 

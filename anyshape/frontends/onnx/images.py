@@ -11,7 +11,7 @@ from anyshape.dialects.dtypes import DType
 from anyshape.frontends.onnx.builder import ZERO, GraphBuilder
 from anyshape.frontends.onnx.data_sizes import read_sizes
 from anyshape.frontends.onnx.places import iota, size_as
-from anyshape.frontends.onnx.refusals import Malformed
+from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import lowers
 from anyshape.frontends.onnx.values import Value
 from anyshape.frontends.onnx.windows import spatial_sizes
@@ -59,9 +59,12 @@ def _inside(b: GraphBuilder, grid: Tensor, sizes: Sequence[Size], align_corners:
 @lowers("AffineGrid")
 def lower_affine_grid(b: GraphBuilder, theta: Value, size: Value, *, align_corners: int = 0) -> Value:
     """result[n, o…, i] = Σ_j theta[n, i, j] · p_j + theta[n, i, last], p_j the position of o on axis j from the last, in [−1, 1]"""
-    if theta.rank != 3 or not theta.sizes[1].is_constant:
-        raise Malformed(f"theta must be matrices of a known number of rows; it is {theta}")
-    batch, _, *spatial = read_sizes(b, size, theta.sizes[1].value + 2, "the size")
+    if theta.rank != 3 or size.rank != 1:
+        raise Malformed(f"theta must be matrices and the size a vector; they are {theta} and {size}")
+    number = next((each for each in (size.sizes[0], theta.sizes[1] + 2) if each.is_constant), None)
+    if number is None:
+        raise Unsupported(f"the size must be a vector of a known length; it is {size}")
+    batch, _, *spatial = read_sizes(b, size, number.value, "the size")
     count, dtype = len(spatial), theta.dtype
     real = accumulation_dtype(dtype)
     whole = b.convert(b.with_sizes(theta, (batch, count, count + 1), "theta"), real)

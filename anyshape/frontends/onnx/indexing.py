@@ -130,6 +130,11 @@ def lower_gather_nd(b: GraphBuilder, x: Value, indices: Value, *, batch_dims: in
 def lower_scatter_nd(b: GraphBuilder, x: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
     """x with updates[i…, w…] written, or folded in, at x[indices[i…, :]…, w…]"""
     kind = _kind(reduction)
+    if (
+        indices.rank and not indices.sizes[-1].is_constant
+    ):  # then the axes of the updates say how many components there are
+        count = indices.rank - 1 + x.rank - updates.rank
+        indices = b.with_sizes(indices, (*indices.sizes[:-1], count), "index vectors")
     at, count = _vectors(b, indices, x.sizes, 0)
     rest = at.sizes[:-1]
     number = numel(rest)

@@ -3,6 +3,7 @@
 from anyshape.frontends.onnx import (
     arrangement,
     attention,
+    causal,
     contrib,
     contrib_attention,
     control,
@@ -10,15 +11,18 @@ from anyshape.frontends.onnx import (
     determinants,
     einsum,
     elementwise,
+    features,
     folding,
     fourier,
     images,
     indexing,
+    integer_products,
     losses,
+    matrices,
     movement,
+    ngrams,
     normalization,
     pooling,
-    products,
     quantised,
     quantised_contrib,
     random_numbers,
@@ -27,16 +31,19 @@ from anyshape.frontends.onnx import (
     regions,
     resizing,
     scanning,
+    sequences,
     sizes,
     slices,
     sorting,
+    training,
 )
 from anyshape.frontends.onnx.registry import find_fold, find_lowering, lowered_ops
 
 FAMILIES = (
-    arrangement, attention, contrib, contrib_attention, control, convolution, determinants, einsum, elementwise, folding,
-    fourier, images, indexing, losses, movement, normalization, pooling, products, quantised, quantised_contrib,
-    random_numbers, recurrent, reductions, regions, resizing, scanning, sizes, slices, sorting,
+    arrangement, attention, causal, contrib, contrib_attention, control, convolution, determinants, einsum, elementwise,
+    features, folding, fourier, images, indexing, integer_products, losses, matrices, movement, ngrams, normalization,
+    pooling, quantised, quantised_contrib, random_numbers, recurrent, reductions, regions, resizing, scanning, sequences,
+    sizes, slices, sorting, training,
 )  # fmt: skip
 """The modules whose functions register themselves when they are imported."""
 

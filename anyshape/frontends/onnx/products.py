@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from anyshape.dialects.dhlo import Add, DotGeneral, Multiply
+from anyshape.dialects.dhlo import DotGeneral
 from anyshape.dialects.dtypes import DType
 from anyshape.frontends.onnx.builder import ONE, GraphBuilder
 from anyshape.frontends.onnx.refusals import Malformed
-from anyshape.frontends.onnx.registry import lowers
 from anyshape.frontends.onnx.values import Value
 from anyshape.nn import Tensor
 
@@ -49,36 +48,6 @@ def matmul(b: GraphBuilder, lhs: Value, rhs: Value, dtype: DType | None = None) 
     rank = len(batch)
     left, right = (b.repeated(x, (*batch, *x.sizes[-2:])) for x in (lhs, rhs))
     return product(b, left, right, (rank + 1, rank), rank, dtype)
-
-
-@lowers("MatMul")
-def lower_matmul(b: GraphBuilder, lhs: Value, rhs: Value) -> Value:
-    return matmul(b, lhs, rhs)
-
-
-@lowers("Gemm")
-def lower_gemm(
-    b: GraphBuilder,
-    lhs: Value,
-    rhs: Value,
-    added: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value:
-    """alpha·A·B + beta·C, where A and B may be given transposed, and C is broadcast"""
-    if lhs.rank != 2 or rhs.rank != 2:
-        raise Malformed(f"the factors must be matrices; they have {lhs.rank} and {rhs.rank} axes")
-    result = _scaled(b, product(b, lhs, rhs, (0 if transA else 1, 1 if transB else 0)), alpha)
-    if added is None or beta == 0:
-        return result
-    return b.emit(Add, result, b.broadcast(_scaled(b, added, beta), result.sizes))
-
-
-def _scaled(b: GraphBuilder, x: Value, factor: float) -> Value:
-    return x if factor == 1 else b.binary(Multiply, x, factor)
 
 
 __all__ = ["matmul", "product"]

@@ -1,12 +1,4 @@
-"""ONNX's linear quantisation: x ≈ scale · (code − zero point), and products of codes, which are summed as integers.
-
-Codes of products are brought to signed bytes, since those have register tiles: codes and zero points of unsigned ones are both 128 less.
-What the zero points add follows from sums of rows and columns,
-
-    Σ_k (a − za)(w − zw) = Σ_k a·w − za·Σ_k w − zw·(Σ_k a − K·za),
-
-where the sums over a constant w are known while importing.
-"""
+"""ONNX's linear quantisation: x ≈ scale · (code − zero point), and convolutions of codes, which are summed as integers."""
 
 from __future__ import annotations
 
@@ -28,13 +20,12 @@ from anyshape.dialects.dhlo import (
     Subtract,
 )
 from anyshape.dialects.dtypes import F32, I8, I32, U8, DType
-from anyshape.frontends.onnx.builder import ONE, GraphBuilder
+from anyshape.frontends.onnx.builder import ONE, Dequantised, GraphBuilder
 from anyshape.frontends.onnx.dtypes import dtype_of_array, dtype_of_code, numpy_of_code
-from anyshape.frontends.onnx.products import matmul
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import lowers
 from anyshape.frontends.onnx.storage import cast, held_in, to_held
-from anyshape.frontends.onnx.values import Known, Stored, Value, known_scalar
+from anyshape.frontends.onnx.values import Known, Stored, Value
 from anyshape.nn import Tensor
 from anyshape.symbolic import Size
 
@@ -58,10 +49,12 @@ def per_element(b: GraphBuilder, parameter: Value, sizes: Sequence[Size], axis: 
         parameter: one number; or one for each index of `axis`; or, where there is a `block_size`, one for so many neighbours along it.
     """
     if parameter.rank == 0 or (parameter.rank == 1 and parameter.sizes[0] == ONE):
-        return _reshaped(b, parameter, ())
+        return reshaped_parameter(b, parameter, ())
     axis = b.axis(axis, len(sizes))
     if parameter.rank == 1 and not block_size:
-        return _reshaped(b, parameter, [parameter.sizes[0] if each == axis else ONE for each in range(len(sizes))])
+        return reshaped_parameter(
+            b, parameter, [parameter.sizes[0] if each == axis else ONE for each in range(len(sizes))]
+        )
     if block_size <= 0 or parameter.rank != len(sizes):
         raise Malformed(f"a scale has {parameter.rank} axes, its tensor {len(sizes)}, and blocks {block_size} elements")
     return _repeated_blocks(b, parameter, sizes, axis, block_size)
@@ -71,13 +64,13 @@ def _repeated_blocks(b: GraphBuilder, parameter: Value, sizes: Sequence[Size], a
     """Each element along `axis` so many times, as far as the tensor reaches."""
     blocks = parameter.sizes[axis]
     spread = [*parameter.sizes[: axis + 1], Size.const(block), *parameter.sizes[axis + 1 :]]
-    apart = _reshaped(b, parameter, [*parameter.sizes[: axis + 1], ONE, *parameter.sizes[axis + 1 :]])
+    apart = reshaped_parameter(b, parameter, [*parameter.sizes[: axis + 1], ONE, *parameter.sizes[axis + 1 :]])
     if isinstance(apart, Known):
         repeated: Value = Known(np.repeat(apart.elements, block, axis + 1))
     else:
         repeated = b.broadcast(apart, spread)
     whole = [*parameter.sizes[:axis], blocks * block, *parameter.sizes[axis + 1 :]]
-    joined = _reshaped(b, repeated, whole)
+    joined = reshaped_parameter(b, repeated, whole)
     size = sizes[axis]
     if b.prove((blocks * block).eq(size)) is True:
         return joined
@@ -85,7 +78,7 @@ def _repeated_blocks(b: GraphBuilder, parameter: Value, sizes: Sequence[Size], a
     return b.slice(joined, axis, 0, size)
 
 
-def _reshaped(b: GraphBuilder, x: Value, sizes: Sequence[Size | int]) -> Value:
+def reshaped_parameter(b: GraphBuilder, x: Value, sizes: Sequence[Size | int]) -> Value:
     if isinstance(x, Known) and x.is_literal:
         return Known(x.elements.reshape([Size.of(size).value for size in sizes]))
     return b.reshape(x, sizes)
@@ -144,7 +137,11 @@ def lower_dequantize_linear(
     codes, zero = _centred_weights(codes, zero)
     factor = per_element(b, scale, codes.sizes, axis, block_size)
     offset = None if zero is None else per_element(b, zero, codes.sizes, axis, block_size)
-    return from_codes(b, codes, factor, offset, dtype)
+    result = from_codes(b, codes, factor, offset, dtype)
+    if not block_size and scale.dtype == F32 and dtype == F32 and codes.dtype in (I8, U8):
+        varies = scale.rank == 1 and scale.sizes[0] != ONE
+        b.dequantised[result.value] = Dequantised(codes, scale, zero, b.axis(axis, codes.rank) if varies else None)
+    return result
 
 
 def _plain_codes(codes: Value | Stored) -> Value:
@@ -225,103 +222,6 @@ def dynamic_codes(b: GraphBuilder, x: Value) -> tuple[Tensor, Tensor, Tensor]:
     return to_codes(b, quotient, zero, U8.numpy), scale, zero
 
 
-# -- products of codes -------------------------------------------------------------------------------------------------
-
-
-def _signed(b: GraphBuilder, codes: Value, zero: Value | None) -> tuple[Value, Value | None]:
-    """Codes as i8, and the i32 zero point that goes with them; None where that is 0."""
-    offset = integers_of(b, zero)
-    if codes.dtype == I8:
-        return codes, offset
-    if codes.dtype != U8:
-        raise Unsupported(f"products of {codes.dtype} codes; programs multiply i8 and u8")
-    if isinstance(codes, Known):
-        moved: Value = Known((codes.elements.astype(np.int16) - 128).astype(np.int8))
-    else:
-        moved = b.convert(b.binary(Subtract, b.convert(codes, I32), 128), I8)
-    if offset is None:
-        return moved, known_scalar(-128, np.dtype(np.int32))
-    if isinstance(offset, Known):
-        return moved, integers_of(b, Known(offset.elements - np.int32(128)))
-    return moved, b.binary(Subtract, offset, 128)
-
-
-def integer_matmul(
-    b: GraphBuilder, lhs: Value, rhs: Value, lhs_zero: Value | None = None, rhs_zero: Value | None = None
-) -> Tensor:
-    """Σ_k (lhs − lhs_zero)[…, i, k] · (rhs − rhs_zero)[…, k, j] as i32, exactly, of bytes.
-
-    Args:
-        lhs_zero: one number, or one for each row.
-        rhs_zero: one number, or one for each column.
-    """
-    if lhs.rank == 1:
-        row = integer_matmul(b, _reshaped(b, lhs, (1, *lhs.sizes)), rhs, lhs_zero, rhs_zero)
-        return b.reshape(row, (*row.sizes[:-2], *row.sizes[-1:]))
-    if rhs.rank == 1:
-        column = integer_matmul(b, lhs, _reshaped(b, rhs, (*rhs.sizes, 1)), lhs_zero, rhs_zero)
-        return b.reshape(column, column.sizes[:-1])
-    (left, left_zero), (right, right_zero) = _signed(b, lhs, lhs_zero), _signed(b, rhs, rhs_zero)
-    if left_zero is not None and left_zero.rank == 1 and left_zero.sizes[0] != ONE:
-        left_zero = _reshaped(b, left_zero, (*left_zero.sizes, 1))
-    result = matmul(b, left, right, I32)
-    if left_zero is not None:
-        columns = _sums(b, right, right.rank - 2)
-        result = b.binary(Subtract, result, _product(b, left_zero, columns))
-    if right_zero is not None:
-        rows: Value = _sums(b, left, left.rank - 1)
-        if left_zero is not None:
-            depth = known_scalar(left.sizes[-1], np.dtype(np.int32))
-            rows = b.binary(Subtract, rows, _product(b, left_zero, depth))
-        result = b.binary(Subtract, result, b.binary(Multiply, rows, right_zero))
-    return result
-
-
-def _product(b: GraphBuilder, x: Value, y: Value) -> Value:
-    if isinstance(x, Known) and isinstance(y, Known) and x.is_literal and y.is_literal:
-        with np.errstate(over="ignore"):
-            return Known(np.asarray(x.elements * y.elements, np.int32))
-    return b.binary(Multiply, x, y)
-
-
-def _sums(b: GraphBuilder, x: Value, axis: int) -> Value:
-    """Σ along an axis as i32; the axis stays, with size 1."""
-    if isinstance(x, Known):
-        return Known(x.elements.sum(axis=axis, keepdims=True, dtype=np.int32))
-    sums = b.emit(Reduce, b.convert(x, I32), axes=(axis,), kind="sum")
-    return b.reshape(sums, [ONE if each == axis else size for each, size in enumerate(x.sizes)])
-
-
-@lowers("MatMulInteger")
-def lower_matmul_integer(
-    b: GraphBuilder, lhs: Value, rhs: Value, lhs_zero: Value | None = None, rhs_zero: Value | None = None
-) -> Value:
-    """(lhs − lhs_zero) · (rhs − rhs_zero) as i32"""
-    return integer_matmul(b, lhs, rhs, lhs_zero, rhs_zero)
-
-
-@lowers("QLinearMatMul")
-def lower_qlinear_matmul(
-    b: GraphBuilder,
-    lhs: Value,
-    lhs_scale: Value,
-    lhs_zero: Value,
-    rhs: Value,
-    rhs_scale: Value,
-    rhs_zero: Value,
-    scale: Value,
-    zero: Value,
-) -> Value:
-    """Codes of the product of what the codes of both stand for"""
-    sums = integer_matmul(b, lhs, rhs, lhs_zero, rhs_zero)
-    rows = _reshaped(b, lhs_scale, (*lhs_scale.sizes, 1)) if lhs_scale.rank == 1 and lhs.rank > 1 else lhs_scale
-    factor = b.binary(
-        Divide, b.binary(Multiply, b.operand(rows, F32), b.operand(rhs_scale, F32)), b.operand(scale, F32)
-    )
-    scaled = b.emit(Multiply, b.convert(sums, F32), b.broadcast(factor, sums.sizes))
-    return to_codes(b, scaled, integers_of(b, zero), numpy_of(zero))
-
-
 # -- convolutions of codes ---------------------------------------------------------------------------------------------
 
 
@@ -339,7 +239,7 @@ def integer_conv(
     apart = [ONE] * (filters.rank - 1)
     offset = integers_of(b, filter_zero)
     if offset is not None and offset.rank == 1:
-        offset = _reshaped(b, offset, (*offset.sizes, *apart))
+        offset = reshaped_parameter(b, offset, (*offset.sizes, *apart))
     wide = F32 if _largest_sum(filters, offset) < _EXACT_F32 else I32
     centred = [_centred(b, each, zero, wide) for each, zero in ((x, integers_of(b, x_zero)), (filters, offset))]
     return b.convert(b.lower_op("Conv", *centred, **windows), I32)
@@ -397,7 +297,7 @@ def lower_qlinear_conv(
     sums = integer_conv(b, x, filters, x_zero, filter_zero, **windows)
     after = [ONE] * (filters.rank - 2)
     if bias is not None:
-        sums = b.emit(Add, sums, b.broadcast(_reshaped(b, bias, (*bias.sizes, *after)), sums.sizes))
+        sums = b.emit(Add, sums, b.broadcast(reshaped_parameter(b, bias, (*bias.sizes, *after)), sums.sizes))
     factor = b.binary(Multiply, b.operand(x_scale, F32), b.operand(filter_scale, F32))
     factor = b.binary(Divide, factor, b.operand(scale, F32))
     if factor.rank == 1:
@@ -407,6 +307,6 @@ def lower_qlinear_conv(
 
 
 __all__ = [
-    "MICROSOFT", "RANGES", "dynamic_codes", "from_codes", "integer_conv", "integer_matmul", "integers_of", "numpy_of",
-    "per_element", "to_codes",
+    "MICROSOFT", "RANGES", "dynamic_codes", "from_codes", "integer_conv", "integers_of", "numpy_of", "per_element",
+    "reshaped_parameter", "to_codes",
 ]  # fmt: skip

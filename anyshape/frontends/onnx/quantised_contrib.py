@@ -10,12 +10,13 @@ import numpy as np
 from anyshape.dialects.dhlo import Add, Array, Dequantize, Divide, DotGeneral, Multiply
 from anyshape.dialects.dtypes import F32, U8
 from anyshape.frontends.onnx.builder import GraphBuilder
+from anyshape.frontends.onnx.contrib_attention import attend_projected
+from anyshape.frontends.onnx.integer_products import integer_matmul
 from anyshape.frontends.onnx.products import matmul
 from anyshape.frontends.onnx.quantised import (
     MICROSOFT,
     dynamic_codes,
     from_codes,
-    integer_matmul,
     integers_of,
     numpy_of,
     to_codes,
@@ -99,6 +100,34 @@ def _turned(b: GraphBuilder, x: Value, turn: bool) -> Value:
     return Known(np.ascontiguousarray(x.elements.T)) if isinstance(x, Known) else b.transpose(x, (1, 0))
 
 
+@lowers("QAttention", domain=MICROSOFT)
+def lower_qattention(
+    b: GraphBuilder,
+    x: Value,
+    weights: Value,
+    bias: Value,
+    x_scale: Value,
+    weight_scale: Value,
+    mask: Value | None = None,
+    x_zero: Value | None = None,
+    weight_zero: Value | None = None,
+    past: Value | None = None,
+    *,
+    num_heads: int,
+    do_rotary: int = 0,
+    mask_filter_value: float = -10000.0,
+    past_present_share_buffer: int = 0,
+    scale: float = 0.0,
+    unidirectional: int = 0,
+) -> list[Value]:
+    """Self-attention whose q, k and v are a product of codes; the rest is that of floats"""
+    if do_rotary or past_present_share_buffer:
+        raise Unsupported("rotary embeddings inside an attention, and caches in a shared buffer, have no lowering")
+    projected = b.tensor(lower_matmul_integer_to_float(b, x, weights, x_scale, weight_scale, x_zero, weight_zero, bias))
+    masks = mask, None, mask_filter_value
+    return attend_projected(b, projected, masks, past, num_heads, scale or None, bool(unidirectional))
+
+
 # -- weights of a few bits -----------------------------------------------------------------------------------------------
 
 
@@ -121,9 +150,10 @@ def lower_matmul_nbits(
 ) -> Value:
     """x[…, K] · W, where column n of W is N rows of `bits`-bit codes in blocks: scale · (code − zero)
 
-    Weights whose scales are halves, as far as their blocks are GGUF's too, stay blocks; others are decoded.
+    With a `group_index` element k has the scale and the zero point of that block. Weights whose scales are halves, as far as their
+    blocks are GGUF's too, stay blocks; others are decoded.
     """
-    if group_index is not None or weight_prepacked:
+    if weight_prepacked:
         raise Unsupported("weights whose blocks are in another order have no lowering")
     if bits not in (2, 4, 8):
         raise Unsupported(f"weights of {bits} bits have no lowering; those of 2, 4 and 8 have")
@@ -132,7 +162,11 @@ def lower_matmul_nbits(
     numbers = _unpacked(packed.reshape(N, -1), bits).reshape(N, count, block_size)
     factors = factors.reshape(N, count)
     offsets = _block_zeros(b, zeros, (N, count), bits)
-    blocks = _as_blocks(numbers, factors, offsets) if bits == 4 and K % block_size == 0 and x.dtype == F32 else None
+    if group_index is not None:
+        block = b.literal(group_index, "the groups of weights").astype(np.int64)[:K]
+        numbers, factors, offsets = numbers.reshape(N, -1, 1)[:, :K], factors[:, block], offsets[:, block]
+    is_whole = bits == 4 and K % block_size == 0 and group_index is None
+    blocks = _as_blocks(numbers, factors, offsets) if is_whole and x.dtype == F32 else None
     if blocks is not None:
         format, rows = blocks
         decoded = b.emit(Dequantize, Known(rows), format=format)
@@ -229,7 +263,7 @@ def _lower_unary(name: str, op: str) -> None:
 
 for _op in ("Add", "Mul"):
     _lower_binary(_op)
-for _name in ("Sigmoid", "LeakyRelu", "AveragePool", "ReduceMean"):
+for _name in ("Sigmoid", "LeakyRelu"):
     _lower_unary(f"QLinear{_name}", _name)
 
 
@@ -261,14 +295,51 @@ def lower_qlinear_global_average_pool(
     *,
     channels_last: int = 0,
 ) -> Value:
-    real = _real(b, x, x_scale, x_zero)
-    axes = tuple(range(1, x.rank - 1) if channels_last else range(2, x.rank))
-    mean = b.lower_op("ReduceMean", real, Known(np.array(axes)) if b.opset >= 18 else None, **_axes(b, axes))
-    return _coded(b, mean, scale, zero, x)
+    axes = range(1, x.rank - 1) if channels_last else range(2, x.rank)
+    return _coded(b, _mean(b, _real(b, x, x_scale, x_zero), axes), scale, zero, x)
 
 
-def _axes(b: GraphBuilder, axes: Sequence[int]) -> dict[str, Any]:
-    return {} if b.opset >= 18 else {"axes": axes}
+@lowers("QLinearReduceMean", domain=MICROSOFT)
+def lower_qlinear_reduce_mean(
+    b: GraphBuilder,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value | None,
+    scale: Value,
+    zero: Value | None = None,
+    *,
+    axes: Sequence[int],
+    keepdims: int = 1,
+) -> Value:
+    """Codes of the mean over axes"""
+    return _coded(b, _mean(b, _real(b, x, x_scale, x_zero), axes, keepdims), scale, zero, x)
+
+
+def _mean(b: GraphBuilder, x: Tensor, axes: Sequence[int], keepdims: int = 1) -> Value:
+    """ONNX's ReduceMean, whose axes are an input from version 18 on."""
+    if b.opset >= 18:
+        return b.lower_op("ReduceMean", x, Known(np.array(axes)), keepdims=keepdims)
+    return b.lower_op("ReduceMean", x, axes=list(axes), keepdims=keepdims)
+
+
+@lowers("QLinearAveragePool", domain=MICROSOFT)
+def lower_qlinear_average_pool(
+    b: GraphBuilder,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value | None,
+    scale: Value,
+    zero: Value | None = None,
+    *,
+    channels_last: int = 0,
+    **windows: Any,
+) -> Value:
+    """Codes of means over windows; channels are the second axis, or the last"""
+    real, last = _real(b, x, x_scale, x_zero), x.rank - 1
+    if channels_last:
+        real = b.transpose(real, (0, last, *range(1, last)))
+    mean = b.lower_op("AveragePool", real, **windows)
+    return _coded(b, b.transpose(mean, (0, *range(2, x.rank), 1)) if channels_last else mean, scale, zero, x)
 
 
 @lowers("QLinearConcat", domain=MICROSOFT)
