@@ -24,7 +24,7 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
         centred = rows - rows.sum(1, keepdim=True) / rows.shape[1]
         product, norm = centred @ centred.mT.conj(), total - correction
     else:
-        weight = weight.to(rows.dtype)
+        weight = weight.to(torch.promote_types(rows.dtype, weight.dtype))
         total = weight.sum()
         centred = rows - (rows * weight).sum(1, keepdim=True) / total
         taken = correction * (weight * aweights).sum() / total if aweights is not None and correction else correction
