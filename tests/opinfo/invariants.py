@@ -45,11 +45,23 @@ def _of_places(call: Call, results: Sequence[Tensor]) -> list[Tensor]:
     return [values, torch.take_along_dim(x, places, dim) if x.dim() else values]
 
 
+def _of_order(call: Call, results: Sequence[Tensor]) -> list[Tensor]:
+    """The elements in the order of the places, which are each there once; the places themselves where the order is to be stable."""
+    (x, *dims), keywords = pytree.tree_unflatten(list(call.leaves), call.structure)
+    places = results[-1]
+    if keywords.get("stable") or not x.dim():
+        return list(results)
+    dim = dims[0] if dims else keywords.get("dim", -1)
+    return [*results[:-1], torch.take_along_dim(x, places, dim), places.sort(dim).values]
+
+
 INVARIANTS: Mapping[str, Callable[[Call, Sequence[Tensor]], list[Tensor]]] = {
     "linalg.svd": _of_svd,
     "svd": lambda call, results: _of_svd(call, [results[0], results[1], results[2].mT]),
     "linalg.eigh": _of_eigenvectors,
     "topk": _of_places,
+    "sort": _of_order,
+    "argsort": _of_order,
 }
 
 
