@@ -349,7 +349,7 @@ class _Importer(NodeLowering):
         written = self._written(program, output)
         for spec, value in zip(program.graph_signature.output_specs, output.args[0], strict=True):
             if spec.kind == OutputKind.USER_INPUT_MUTATION and value in written:
-                source = output_source(builder, self.values[value], results, block)
+                source = output_source(self.values[value], results, block)
                 if isinstance(source, FromResult):  # else it is the argument as it was
                     sources.append(IntoInput(source.index, written[value]))
             elif isinstance(value, fx.Node) and value in written:
@@ -366,8 +366,10 @@ class _Importer(NodeLowering):
                 sources.append(FromComplexResult(len(results) - 1))
             elif value not in self.failed:
                 is_number = isinstance(value.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)
-                source_of = number_source if is_number else output_source
-                sources.append(source_of(builder, self.values[value], results, block))
+                held = self.values[value]
+                sources.append(
+                    number_source(builder, held, results, block) if is_number else output_source(held, results, block)
+                )
         return results, tuple(sources)
 
     def _written(self, program: ExportedProgram, output: fx.Node) -> dict[fx.Node, int]:

@@ -66,7 +66,7 @@ class NodeLowering:
         self.unsupported.append(UnsupportedOp(name, reason, source_line(node)))
 
 
-def output_source(_builder: GraphBuilder, value: Value, results: list[SSAValue], block: Block) -> OutputSource:
+def output_source(value: Value, results: list[SSAValue], block: Block) -> OutputSource:
     """Where an output comes from; a value that is returned twice is one result."""
     if isinstance(value, Size):
         return FromConstant(value.value) if value.is_constant else FromSize(value)
@@ -83,7 +83,7 @@ def number_source(builder: GraphBuilder, value: Value, results: list[SSAValue], 
     """Where an output that is a Python number comes from: one that the data say is held by a tensor without axes."""
     if isinstance(value, Size) and value.symbols & builder.names.of_data:
         value = builder.emit(SizeOf, size=value)
-    source = output_source(builder, value, results, block)
+    source = output_source(value, results, block)
     return FromNumber(source) if isinstance(source, FromResult | FromInput) else source
 
 

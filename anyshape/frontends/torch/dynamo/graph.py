@@ -354,7 +354,7 @@ class GraphLowering(NodeLowering):
                 if isinstance(layout, Permuted):
                     builder.begin(node)
                     value = builder.emit(Transpose, value, permutation=layout.order)
-            source = output_source(builder, value, results, self._block)
+            source = output_source(value, results, self._block)
             is_copy = isinstance(source, FromInput) and node.op != "placeholder"
             if is_copy or (isinstance(source, FromResult) and owners.setdefault(source, node) is not node):
                 fake = node.meta["val"]  # the elements of an input, or of another result, in memory of their own
