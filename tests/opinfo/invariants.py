@@ -45,6 +45,19 @@ def _of_places(call: Call, results: Sequence[Tensor]) -> list[Tensor]:
     return [values, torch.take_along_dim(x, places, dim) if x.dim() else values]
 
 
+def _of_kth(call: Call, results: Sequence[Tensor]) -> list[Tensor]:
+    """The values, and the elements at the places that are said to have them, of which ties leave open which."""
+    (x, _, *rest), keywords = pytree.tree_unflatten(list(call.leaves), call.structure)
+    values, places = results
+    dim, keepdim = (*rest, *(-1, False)[len(rest) :])
+    dim, keepdim = keywords.get("dim", dim), keywords.get("keepdim", keepdim)
+    if not x.dim():
+        return [values, places]
+    rows = places if keepdim else places.unsqueeze(dim)
+    at_places = torch.take_along_dim(x.to(values.dtype), rows, dim)
+    return [values, at_places if keepdim else at_places.squeeze(dim)]
+
+
 def _of_order(call: Call, results: Sequence[Tensor]) -> list[Tensor]:
     """The elements in the order of the places, which are each there once; the places themselves where the order is to be stable."""
     (x, *dims), keywords = pytree.tree_unflatten(list(call.leaves), call.structure)
@@ -60,6 +73,7 @@ INVARIANTS: Mapping[str, Callable[[Call, Sequence[Tensor]], list[Tensor]]] = {
     "svd": lambda call, results: _of_svd(call, [results[0], results[1], results[2].mT]),
     "linalg.eigh": _of_eigenvectors,
     "topk": _of_places,
+    "kthvalue": _of_kth,
     "sort": _of_order,
     "argsort": _of_order,
 }

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo import Add, Compare, Iota, Multiply, Select
-from anyshape.dialects.dtypes import I64, DType
+from anyshape.dialects.dhlo import Add, Compare, Divide, Iota, Multiply, Select, Subtract
+from anyshape.dialects.dtypes import F32, F64, I64, DType
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
 from anyshape.frontends.torch.unsupported import Unsupported
-from anyshape.symbolic import Size
+from anyshape.symbolic import Size, size_max
 
 
 def filled(builder: GraphBuilder, value: Value) -> SSAValue:
@@ -97,6 +97,39 @@ def lower_arange_step(builder: GraphBuilder, start: Value, end: Value, step: Val
 
 def _spread(builder: GraphBuilder, value: Value, dtype: DType, sizes: Sequence[Size]) -> SSAValue:
     return builder.broadcast(builder.operand(value, dtype, sizes), sizes)
+
+
+@lowers(
+    "anyshape.linspace.default",
+    "aten.linspace.default",
+    "aten.linspace.Tensor_Tensor",
+    "aten.linspace.Tensor_Scalar",
+    "aten.linspace.Scalar_Tensor",
+)
+def lower_linspace(builder: GraphBuilder, start: Value, end: Value, steps: Value, **_: Value) -> SSAValue:
+    """start + s·i in the first half, end − s·(steps − 1 − i) in the second, s = (end − start) / (steps − 1); `start` where steps is 1.
+
+    Integers are computed in f64 from `start` and `end` without their fractions, and cut off at the end.
+    """
+    dtype, (size,) = builder.result_dtype, builder.result_sizes
+    builder.require(Size.of(steps).ge(0), "linspace")
+    wide = F64 if not dtype.is_float else dtype if dtype in (F32, F64) else F32
+    ends = [_end(builder, value, dtype, wide) for value in (start, end)]
+    gaps = builder.operand(size_max(size - 1, 1), wide)
+    step = builder.emit(Divide, builder.emit(Subtract, ends[1], ends[0]), gaps)
+    first, last, step = (builder.broadcast(each, (size,)) for each in (*ends, step))
+    place = builder.emit(Iota, axis=0, dtype=I64, sizes=(size,))
+    after = builder.emit(Subtract, _spread(builder, size - 1, I64, (size,)), place)
+    before, after = (builder.emit(Multiply, step, builder.convert(each, wide)) for each in (place, after))
+    half = _spread(builder, size_max(size // 2, 1), I64, (size,))
+    is_first = builder.emit(Compare, place, half, direction="lt")
+    value = builder.emit(Select, is_first, builder.emit(Add, first, before), builder.emit(Subtract, last, after))
+    return builder.convert(value, dtype)
+
+
+def _end(builder: GraphBuilder, value: Value, dtype: DType, wide: DType) -> SSAValue:
+    """A number in the dtype of the result, as one of the wider dtype."""
+    return builder.convert(builder.convert(builder.operand(value, F64), dtype), wide)
 
 
 def triangle(builder: GraphBuilder, direction: str, diagonal: int, sizes: Sequence[Size]) -> SSAValue:

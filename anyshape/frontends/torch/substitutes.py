@@ -42,6 +42,28 @@ def lower_checked(builder: GraphBuilder, x: SSAValue, wrong: SSAValue, what: str
     return x
 
 
+@torch.library.custom_op("anyshape::linspace", mutates_args=())
+def spaced(start: Tensor, end: Tensor, steps: int, *, dtype: torch.dtype) -> Tensor:
+    """torch.linspace with a number of steps that may be symbolic."""
+    return torch.linspace(start, end, steps, dtype=dtype)
+
+
+@spaced.register_fake
+def _(start: Tensor, end: Tensor, steps: int, *, dtype: torch.dtype) -> Tensor:
+    return torch.empty((steps,), dtype=dtype)
+
+
+_LINSPACE: Callable[..., Tensor] = torch.linspace  # typed in part only
+
+
+def _linspace(start: Any, end: Any, steps: Any, *, dtype: torch.dtype | None = None, **keywords: Any) -> Tensor:
+    """torch.linspace, whose schema has no symbolic number of steps: it would be the example's."""
+    if not isinstance(steps, torch.SymInt) or keywords.get("out") is not None:
+        return _LINSPACE(start, end, steps, dtype=dtype, **keywords)
+    ends = (each if isinstance(each, Tensor) else torch.full((), each, dtype=torch.float64) for each in (start, end))
+    return spaced(*ends, steps, dtype=dtype or torch.get_default_dtype())
+
+
 def _gaussian_nll_loss(
     x: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -154,6 +176,7 @@ SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.histogram: _histogram,
     torch.linalg.matrix_norm: _matrix_norm,
     torch.linalg.norm: _norm,
+    torch.linspace: _linspace,
 }
 if _LINEAR_CROSS_ENTROPY is not None:
     SUBSTITUTES[_LINEAR_CROSS_ENTROPY] = _linear_cross_entropy
