@@ -36,6 +36,7 @@ from anyshape.support.errors import ExportError
 DynamicShapes: TypeAlias = Literal["all"] | Mapping[str, Any] | Sequence[Any] | None
 
 KEPT = (
+    "aten._chunk_cat.default",
     "aten.embedding_dense_backward.default",
     "aten.index_add.default",
     "aten.layer_norm.default",

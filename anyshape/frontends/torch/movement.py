@@ -215,6 +215,24 @@ def _beside(builder: GraphBuilder, x: SSAValue, other: SSAValue, axis: int) -> S
     return builder.reshape(x, wanted)
 
 
+@lowers("aten._chunk_cat.default")
+def lower_chunk_cat(builder: GraphBuilder, tensors: Sequence[SSAValue], dim: int, num_chunks: int) -> SSAValue:
+    """Each tensor filled up with zeros along an axis and cut into as many chunks, which become rows; the rows of all side by side."""
+    axis = axis_of(dim, rank_of(tensors[0].type))
+    rows: list[SSAValue] = []
+    for x in tensors:
+        sizes = sizes_of(x.type)
+        builder.require(numel(sizes).ge(1), "_chunk_cat expects non-empty tensor")
+        length = -(-sizes[axis] // num_chunks)
+        high = [Size.const(0)] * len(sizes)
+        high[axis] = length * num_chunks - sizes[axis]
+        low = (Size.const(0),) * len(sizes)
+        padded = builder.emit(Pad, x, builder.constant(0, dtype_of(x.type)), low=low, high=tuple(high))
+        rows.append(builder.reshape(padded, (*sizes[:axis], num_chunks, length * numel(sizes[axis + 1 :]))))
+    rows = [_beside(builder, row, rows[0], axis + 1) for row in rows]
+    return rows[0] if len(rows) == 1 else builder.emit(Concatenate, *rows, axis=axis + 1)
+
+
 @lowers("aten.stack.default")
 def lower_stack(builder: GraphBuilder, tensors: Sequence[SSAValue], dim: int = 0) -> SSAValue:
     axis = axis_of(dim, len(builder.result_sizes))

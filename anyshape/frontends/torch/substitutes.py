@@ -64,6 +64,13 @@ def _linspace(start: Any, end: Any, steps: Any, *, dtype: torch.dtype | None = N
     return spaced(*ends, steps, dtype=dtype or torch.get_default_dtype())
 
 
+def _multinomial(x: Tensor, num_samples: int, *args: Any, out: Tensor | None = None, **keywords: Any) -> Tensor:
+    """torch.multinomial, which export lets write to a tensor of any dtype."""
+    if out is not None and out.dtype != torch.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype}")
+    return torch.multinomial(x, num_samples, *args, out=out, **keywords)
+
+
 def _gaussian_nll_loss(
     x: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -177,6 +184,7 @@ SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.linalg.matrix_norm: _matrix_norm,
     torch.linalg.norm: _norm,
     torch.linspace: _linspace,
+    torch.multinomial: _multinomial,
 }
 if _LINEAR_CROSS_ENTROPY is not None:
     SUBSTITUTES[_LINEAR_CROSS_ENTROPY] = _linear_cross_entropy
