@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from anyshape.runtime.abi import DType
 from anyshape.runtime.loader import Program, TensorView
-from anyshape.support.errors import DtypeError
+from anyshape.support.errors import DtypeError, MemoryLimit
 
 NUMPY_DTYPES: dict[int, np.dtype[Any]] = {
     DType.BOOL: np.dtype(np.bool_),
@@ -65,7 +65,14 @@ def run_views(program: Program, views: Sequence[TensorView]) -> list[NDArray[Any
     outputs: dict[int, NDArray[Any]] = {}
 
     def allocate(index: int, dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
-        output = _empty_strided(sizes, strides, NUMPY_DTYPES[dtype])
+        try:
+            output = _empty_strided(sizes, strides, NUMPY_DTYPES[dtype])
+        except (
+            MemoryError,
+            ValueError,
+        ) as error:  # numpy's words for what is more than memory, and more than addresses
+            got = f"{NUMPY_DTYPES[dtype].name}{list(sizes)}"
+            raise MemoryLimit("a result does not fit in memory", where=f"result {index}", got=got) from error
         outputs[index] = output
         return output.__array_interface__["data"][0]
 

@@ -35,9 +35,7 @@ def test_index_and_bound(way: str, index_dtype: torch.dtype) -> None:
         for index in wrong:
             with pytest.raises(IndexOutOfRange) as raised:
                 program(x, torch.tensor([0, index, 1], dtype=index_dtype))
-            text = str(raised.value)
-            shown = index + bound if way in COUNTS_FROM_THE_END and index < 0 else index
-            assert str(bound) in text and (str(index) in text or str(shown) in text), text
+            assert f"index {index} is out of range [0, {bound})" in str(raised.value)
         check(program, f, x, torch.tensor([1, 0], dtype=index_dtype))
         if way in COUNTS_FROM_THE_END:
             check(program, f, x, torch.tensor([-1, -bound], dtype=index_dtype))

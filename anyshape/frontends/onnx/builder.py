@@ -29,6 +29,7 @@ Raise `Unsupported` for what anyshape lacks, `Malformed` for what breaks ONNX's 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,7 @@ from anyshape.dialects.dhlo import (
     Convert,
     DhloOp,
     Divide,
+    Gather,
     Select,
     SizeOf,
     Slice,
@@ -54,6 +56,8 @@ from anyshape.dialects.dhlo.base import AttributeValue
 from anyshape.dialects.dtypes import BOOL, F64, I64, DType
 from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import numel
+from anyshape.frontends.onnx.branches import guarded_gather
+from anyshape.frontends.onnx.evaluation import constant_elements
 from anyshape.frontends.onnx.ratios import Ratio
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import STANDARD, find_lowering
@@ -111,6 +115,7 @@ class GraphBuilder:
     Attributes:
         graph: the graph under construction, with `facts` and `store`.
         state: the node that is being lowered.
+        taken: inside a branch that is computed in any case, whether it is taken: a bool of rank 0.
         may_fail: how many ops there are that may fail when they run, on an index, say.
         origins: who asked for conditions on sizes, by their texts; `require` adds to it.
         seed_argument: what `seed` gave, if anything asked for it.
@@ -121,6 +126,7 @@ class GraphBuilder:
         self.graph = graph
         self.origins: dict[str, Origin] = {}
         self.may_fail = 0
+        self.taken: Tensor | None = None
         self._made: dict[int, tuple[Known, Tensor]] = {}
         self.state = NodeState("the model", (), 0, 0, _no_graph)
         self.seed_argument: Tensor | None = None
@@ -212,13 +218,18 @@ class GraphBuilder:
     def constant(self, number: float | bool, dtype: DType, sizes: Sequence[SizeLike] = ()) -> Tensor:
         """`number` at every point of a tensor of these sizes."""
         typed = float(number) if dtype.is_float else bool(number) if dtype.is_bool else int(number)
-        return self.graph.constant(typed, sizes, dtype)
+        tensor = self.graph.constant(typed, sizes, dtype)
+        _check_extent(tensor)
+        return tensor
 
     # -- elements that must be known while importing ------------------------------------------------------------------
 
     def known(self, value: Value, what: str) -> Known:
         """A value whose elements are known. Unsupported where the program computes it; `what` says what it is: "the axes"."""
         if isinstance(value, Tensor):
+            elements = constant_elements(value, self.graph.store)
+            if elements is not None:
+                return Known(elements)
             raise Unsupported(f"{what} must be constant or computed from sizes; here the program computes them")
         return value
 
@@ -244,6 +255,14 @@ class GraphBuilder:
             return [Size.of(int(each) if isinstance(each, float) else each) for each in elements]
         return [Size.const(each) for each in ([value] if isinstance(value, int) else value)]
 
+    def shape(self, value: Value | Sequence[int], what: str = "the shape") -> list[Size]:
+        """The elements of an integer vector as sizes of a tensor, none of which may be negative."""
+        sizes = self.size_list(value, what)
+        for size in sizes:
+            if self.prove(size.ge(0)) is not True:
+                self.require(size.ge(0), f"a size of {sizes_text(sizes)}")
+        return sizes
+
     def number(self, value: Value | float | int, what: str) -> float | int:
         """The only element of a constant, or an attribute."""
         if isinstance(value, int | float):
@@ -257,8 +276,14 @@ class GraphBuilder:
 
     def emit(self, kind: type[DhloOp], /, *operands: Value, **attributes: AttributeValue) -> Tensor:
         """A new `dhlo` op of one result."""
-        self.may_fail += kind.name in _FALLIBLE
-        return self.graph.emit(kind, *map(self.tensor, operands), **attributes)
+        tensors = [self.tensor(each) for each in operands]
+        if kind is Gather and self.taken is not None:
+            tensors = guarded_gather(self, self.taken, tensors[0], tensors[1], attributes)
+        else:
+            self.may_fail += kind.name in _FALLIBLE
+        result = self.graph.emit(kind, *tensors, **attributes)
+        _check_extent(result)
+        return result
 
     def convert(self, x: Value, dtype: DType) -> Tensor:
         if isinstance(x, Known) and x.is_literal and x.numpy != dtype.numpy and x.elements.size <= FOLDED_ELEMENTS:
@@ -440,6 +465,7 @@ class GraphBuilder:
 
 
 _FALLIBLE = frozenset({"dhlo.gather", "dhlo.scatter", "dhlo.read_size", "dhlo.compress"})
+_MOST_BYTES = 2**63 - 1
 FOLDED_ELEMENTS = 4096
 """Known tensors of up to so many elements are computed with while importing; larger ones are the program's, or its passes', to compute."""
 
@@ -447,6 +473,13 @@ FOLDED_ELEMENTS = 4096
 def _is_open(size: Size, target: Size) -> bool:
     """Whether `target` is what `broadcast_size` makes of this size and another."""
     return any(atom.kind == "max" and size in atom.args for monomial, _ in target.terms for atom in monomial)
+
+
+def _check_extent(tensor: Tensor) -> None:
+    """Malformed where a tensor has more bytes than can be counted."""
+    known = math.prod(size.value for size in tensor.sizes if size.is_constant)
+    if known * tensor.dtype.numpy.itemsize > _MOST_BYTES:
+        raise Malformed(f"a tensor {sizes_text(tensor.sizes)} of {tensor.dtype} has more bytes than 64 bits count")
 
 
 def _no_graph(_: GraphProto) -> list[Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx import GraphProto
 
+from anyshape.dialects.dhlo import And, Not
 from anyshape.frontends.onnx.builder import GraphBuilder
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import lowers
@@ -43,8 +44,11 @@ def _decided(b: GraphBuilder, condition: Known) -> bool | None:
 def _chosen(b: GraphBuilder, condition: Value, then_branch: GraphProto, else_branch: GraphProto) -> list[Value]:
     """Both graphs are computed. Unsupported where the one that is not taken could make a call fail, or their outputs differ in sizes."""
     before = b.graph.facts.relations(), b.may_fail
+    holds = b.reshape(condition, ())
     try:
-        pairs = list(zip(b.lower_graph(then_branch), b.lower_graph(else_branch), strict=True))
+        yes = _lowered_where(b, holds, then_branch)
+        no = _lowered_where(b, b.emit(Not, holds), else_branch)
+        pairs = list(zip(yes, no, strict=True))
     except FileFormatError as error:
         raise Unsupported(
             "the program computes the condition, and one branch does not fit the sizes: " + str(error)
@@ -54,16 +58,26 @@ def _chosen(b: GraphBuilder, condition: Value, then_branch: GraphProto, else_bra
     if (b.graph.facts.relations(), b.may_fail) != before:
         raise Unsupported(
             "the program computes the condition, and a branch that is not taken could make the call fail: it asks something of "
-            "sizes, or of indices"
+            "sizes, or writes at indices"
         )
-    return [_choice(b, condition, yes, no) for yes, no in pairs]
+    return [_choice(b, holds, yes, no) for yes, no in pairs]
 
 
-def _choice(b: GraphBuilder, condition: Value, yes: Value, no: Value) -> Value:
+def _lowered_where(b: GraphBuilder, taken: Tensor, graph: GraphProto) -> list[Value]:
+    """The outputs of a branch, whose indices need to be right only where it is taken."""
+    around = b.taken
+    b.taken = taken if around is None else b.emit(And, around, taken)
+    try:
+        return b.lower_graph(graph)
+    finally:
+        b.taken = around
+
+
+def _choice(b: GraphBuilder, condition: Tensor, yes: Value, no: Value) -> Value:
     agree = yes.dtype == no.dtype and yes.rank == no.rank
     if not agree or not all(b.prove(x.eq(y)) is True for x, y in zip(yes.sizes, no.sizes, strict=True)):
         raise Unsupported(f"the program computes the condition, and the branches give {yes} and {no}")
-    return b.select(b.reshape(condition, ()), yes, no)
+    return b.select(condition, yes, no)
 
 
 def _loop_reason(op: str) -> str:

@@ -21,7 +21,7 @@ from anyshape.dialects.dtypes import BF16, BOOL, F16, F32, I64
 from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.builder import ONE, ZERO, GraphBuilder
 from anyshape.frontends.onnx.data_sizes import places
-from anyshape.frontends.onnx.movement import from_start
+from anyshape.frontends.onnx.movement import counted_from_start, from_start
 from anyshape.frontends.onnx.places import along, gathered, iota, size_as, taken
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import lowers
@@ -105,7 +105,7 @@ def _vectors(b: GraphBuilder, indices: Value, sizes: Sequence[Size], batch: int)
         return b.convert(indices, I64), count
     at = b.convert(indices, I64)
     lengths = b.repeated(b.tensor(known_sizes(sizes[:count])), at.sizes)
-    return b.emit(Select, b.compare("lt", at, 0), b.emit(Add, at, lengths), at), count
+    return counted_from_start(b, at, lengths), count
 
 
 @lowers("GatherND")

@@ -12,6 +12,8 @@ from anyshape.frontends.onnx import (
     einsum,
     elementwise,
     features,
+    folded_fractions,
+    folded_movement,
     folding,
     fourier,
     images,
@@ -40,10 +42,10 @@ from anyshape.frontends.onnx import (
 from anyshape.frontends.onnx.registry import find_fold, find_lowering, lowered_ops
 
 FAMILIES = (
-    arrangement, attention, causal, contrib, contrib_attention, control, convolution, determinants, einsum, elementwise,
-    features, folding, fourier, images, indexing, integer_products, losses, matrices, movement, ngrams, normalization,
-    pooling, quantised, quantised_contrib, random_numbers, recurrent, reductions, regions, resizing, scanning, sequences,
-    sizes, slices, sorting, training,
+    arrangement, attention, causal, contrib, contrib_attention, control, convolution, determinants, einsum,
+    elementwise, features, folded_fractions, folded_movement, folding, fourier, images, indexing, integer_products,
+    losses, matrices, movement, ngrams, normalization, pooling, quantised, quantised_contrib, random_numbers,
+    recurrent, reductions, regions, resizing, scanning, sequences, sizes, slices, sorting, training,
 )  # fmt: skip
 """The modules whose functions register themselves when they are imported."""
 

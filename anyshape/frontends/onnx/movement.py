@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.dialects.dhlo import Add, Gather, Select
+from anyshape.dialects.dhlo import Add, And, Gather, Select
+from anyshape.dialects.dtypes import I64
 from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.builder import ONE, ZERO, GraphBuilder
 from anyshape.frontends.onnx.division import exact_quotient
@@ -31,6 +32,8 @@ def reshaped_sizes(b: GraphBuilder, source: Sequence[Size], asked: Sequence[Size
     if free:
         rest = numel([size for axis, size in enumerate(sizes) if axis != free[0]])
         sizes[free[0]] = _left_over(b, source, rest, asked)
+    for size in sizes:
+        b.require(size.ge(0), f"a size of {sizes_text(asked)}")
     return sizes
 
 
@@ -102,7 +105,7 @@ def lower_transpose(b: GraphBuilder, x: Value, *, perm: Sequence[int] | None = N
 @lowers("Expand")
 def lower_expand(b: GraphBuilder, x: Value, shape: Value) -> Value:
     """Broadcast together with a tensor of that shape"""
-    return b.repeated(x, b.common_sizes(x.sizes, b.size_list(shape, "the shape")))
+    return b.repeated(x, b.common_sizes(x.sizes, b.shape(shape)))
 
 
 @lowers("Concat")
@@ -123,10 +126,12 @@ def lower_gather(b: GraphBuilder, x: Value, indices: Value, *, axis: int = 0) ->
     rest = [*x.sizes[:axis], *x.sizes[axis + 1 :]]
     if isinstance(indices, Known) and indices.elements.size == 1:
         (position,) = b.size_list(indices, "the index")
-        if position.is_constant:
-            start = position + size if position.value < 0 else position
-            b.require(ZERO.le(start), f"index {position}")
-            b.require(start.lt(size), f"index {position}")
+        start = position + size if position.is_constant and position.value < 0 else position
+        is_inside = b.prove(ZERO.le(start)) is True and b.prove(start.lt(size)) is True
+        if position.is_constant and (is_inside or b.taken is None):
+            what = f"index {position} into an axis of size {size}"
+            b.require(ZERO.le(start), what)
+            b.require(start.lt(size), what)
             part = b.slice(x, axis, start, 1)
             return b.reshape(part, [*rest[:axis], *indices.sizes, *rest[axis:]])
     places = from_start(b, indices, size)
@@ -144,13 +149,21 @@ def lower_gather(b: GraphBuilder, x: Value, indices: Value, *, axis: int = 0) ->
 
 
 def from_start(b: GraphBuilder, indices: Value, size: Size) -> Tensor:
-    """Indices into an axis of this size, counted from its start: negative ones count from its end."""
+    """Indices into an axis of this size, counted from its start: negative ones count from its end.
+
+    One that lies outside stays as it is written, so that the error of the call shows that.
+    """
     if isinstance(indices, Known) and indices.is_literal and (indices.elements >= 0).all():
         return b.tensor(indices)
-    places = b.tensor(indices)
-    count = b.operand(known_scalar(size), places.dtype)
-    moved = b.emit(Add, places, b.repeated(count, places.sizes))
-    return b.emit(Select, b.compare("lt", places, 0), moved, places)
+    places = b.convert(indices, I64)
+    return counted_from_start(b, places, b.repeated(b.tensor(known_scalar(size)), places.sizes))
 
 
-__all__ = ["from_start", "reshaped_sizes"]
+def counted_from_start(b: GraphBuilder, places: Tensor, lengths: Tensor) -> Tensor:
+    """`from_start` for an i64 index into an axis of its own length each."""
+    moved = b.emit(Add, places, lengths)
+    is_counted = b.emit(And, b.compare("lt", places, 0), b.compare("ge", moved, 0))
+    return b.emit(Select, is_counted, moved, places)
+
+
+__all__ = ["counted_from_start", "from_start", "reshaped_sizes"]

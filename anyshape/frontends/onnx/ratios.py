@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from anyshape.symbolic import Size
+from anyshape.symbolic import Size, size_max, size_min
 
 _GREATEST_DIVISOR = 2**20
 
@@ -48,11 +48,26 @@ class Ratio:
         sign = 1 if other.size.value > 0 else -1
         return _reduced(self.size * (sign * other.divisor), self.divisor * abs(other.size.value))
 
+    def larger(self, other: Ratio) -> Ratio:
+        return _reduced(size_max(self.size * other.divisor, other.size * self.divisor), self.divisor * other.divisor)
+
+    def smaller(self, other: Ratio) -> Ratio:
+        return _reduced(size_min(self.size * other.divisor, other.size * self.divisor), self.divisor * other.divisor)
+
     def floor(self) -> Size:
         return self.size // self.divisor
 
     def ceil(self) -> Size:
         return -((-self.size) // self.divisor)
+
+    def nearest(self) -> Size:
+        """The nearest integer, the even one of two: ⌊x + 1/2⌋, less 1 where x + 1/2 is an odd integer."""
+        doubled, period = self.size * 2 + self.divisor, 2 * self.divisor
+        up = doubled // period
+        if self.divisor % 2:
+            return up
+        between = 1 - size_min(doubled % period, 1)
+        return up - between * (up % 2)
 
 
 def _reduced(size: Size, divisor: int) -> Ratio:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
+
+import numpy as np
 
 from anyshape.dialects.dhlo import (
     Abs,
@@ -29,7 +32,7 @@ from anyshape.frontends.onnx.builder import ONE, GraphBuilder
 from anyshape.frontends.onnx.registry import folds, lowers
 from anyshape.frontends.onnx.values import Known, Value, as_objects, known_array, known_scalar
 from anyshape.nn import Tensor
-from anyshape.symbolic import Size
+from anyshape.symbolic import Size, size_max, size_min
 
 Axes = Value | Sequence[int] | None
 
@@ -128,16 +131,27 @@ def _register_fold(op: str, combine: Callable[[Size, Size], Size]) -> None:
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
     ) -> Known | None:
-        """Of a vector of sizes: the number of elements, say."""
+        """Of sizes: the number of elements, say"""
         listed = reduced_axes(b, axes, x.rank, noop_with_empty_axes)
-        if x.numpy.kind != "i" or x.rank != 1 or listed != [0] or not x.shape[0]:
+        kept = [axis for axis in range(x.rank) if axis not in listed]
+        rows = (
+            as_objects(x).transpose([*kept, *listed]).reshape([*(x.shape[axis] for axis in kept), -1])
+            if x.elements.size
+            else None
+        )
+        if x.numpy.kind not in "iu" or rows is None:
             return None
-        total = known_scalar(reduce(combine, as_objects(x)), x.numpy)
-        return known_array(total.elements.reshape(1), x.numpy) if keepdims else total
+        totals = np.empty(rows.shape[:-1], object)
+        for place in np.ndindex(totals.shape):
+            totals[place] = b.graph.facts.simplify(reduce(combine, rows[place]))
+        shape = [1 if axis in listed else size for axis, size in enumerate(x.shape)] if keepdims else totals.shape
+        return known_array(totals.reshape(shape), x.numpy)
 
 
-_register_fold("ReduceProd", lambda x, y: x * y)
-_register_fold("ReduceSum", lambda x, y: x + y)
+_register_fold("ReduceProd", operator.mul)
+_register_fold("ReduceSum", operator.add)
+_register_fold("ReduceMax", size_max)
+_register_fold("ReduceMin", size_min)
 
 
 # -- positions -------------------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from anyshape.dialects.dhlo import Or, Pad, Scan
 from anyshape.frontends.onnx.builder import ONE, ZERO, GraphBuilder
 from anyshape.frontends.onnx.places import reversed_along
-from anyshape.frontends.onnx.registry import lowers
-from anyshape.frontends.onnx.values import Known, Value
+from anyshape.frontends.onnx.registry import folds, lowers
+from anyshape.frontends.onnx.values import Known, Value, as_objects, known_array
 from anyshape.nn import Tensor
 
 
@@ -40,6 +42,15 @@ def _along(b: GraphBuilder, x: Value, along_axis: int, kind: str, start: int, ex
 @lowers("CumSum")
 def lower_cum_sum(b: GraphBuilder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     return _scanned(b, x, axis, "sum", 0, exclusive, reverse)
+
+
+@folds("CumSum")
+def fold_cum_sum(b: GraphBuilder, x: Known, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Known | None:
+    """Of a vector of sizes: where each part begins or ends"""
+    if x.numpy.kind != "i" or x.rank != 1 or exclusive or reverse or not x.elements.size:
+        return None
+    b.axis(int(b.number(axis, "the axis")), 1)
+    return known_array(np.add.accumulate(as_objects(x)), x.numpy)
 
 
 @lowers("CumProd")

@@ -46,7 +46,7 @@ def lower_constant(b: GraphBuilder, **values: Any) -> Value:
 def lower_constant_of_shape(b: GraphBuilder, shape: Value, *, value: Known | None = None) -> Value:
     """One number at every point; f32 zeros where none is given"""
     filled = value or Known(np.zeros(1, np.float32))
-    return b.constant(b.number(filled, "the value"), filled.dtype, b.size_list(shape, "the shape"))
+    return b.constant(b.number(filled, "the value"), filled.dtype, b.shape(shape))
 
 
 @lowers("Range")

@@ -222,7 +222,7 @@ def _require_source(b: GraphBuilder, amount: Size, size: Size, mode: str) -> Non
 @lowers("Tile")
 def lower_tile(b: GraphBuilder, x: Value, repeats: Value) -> Value:
     """[a, b] -> [1, a, 1, b] -> [r, a, s, b] -> [r·a, s·b]"""
-    counts = b.size_list(repeats, "the repeats")
+    counts = b.shape(repeats, "the repeats")
     if len(counts) != x.rank:
         raise Malformed(f"there must be a repeat for each of {x.rank} axes; there are {len(counts)}")
     apart = [each for size in x.sizes for each in (ONE, size)]

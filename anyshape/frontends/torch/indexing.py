@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo import Add, Compare, Concatenate, Gather, Iota, Reshape, Select, Slice
+from anyshape.dialects.dhlo import Add, And, Compare, Concatenate, Gather, Iota, Reshape, Select, Slice
 from anyshape.dialects.dtypes import I64
 from anyshape.dialects.sizes import numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
@@ -44,12 +44,14 @@ def _index_vectors(builder: GraphBuilder, indices: Sequence[SSAValue]) -> SSAVal
 
 
 def from_start(builder: GraphBuilder, index: SSAValue, size: Size) -> SSAValue:
-    """An index that counts from the end where it is negative, counted from the start."""
+    """An index that counts from the end where it is negative, counted from the start; one outside stays as it is, for the error."""
     sizes = sizes_of(index.type)
     index = builder.convert(index, I64)
     negative = builder.emit(Compare, index, builder.constant(0, I64, sizes), direction="lt")
     length = builder.broadcast(builder.operand(size.constant_or(size), I64, sizes), sizes)
-    return builder.emit(Select, negative, builder.emit(Add, index, length), index)
+    counted = builder.emit(Add, index, length)
+    reaches = builder.emit(Compare, counted, builder.constant(0, I64, sizes), direction="ge")
+    return builder.emit(Select, builder.emit(And, negative, reaches), counted, index)
 
 
 @lowers("aten.embedding.default")
