@@ -94,6 +94,8 @@ class _Builder:
         self.launch_shapes: dict[tuple[str, tuple[str, ...]], tuple[Size, Size, Size]] = {}
         self.waiting: list[Relation] = []
         """Conditions on sizes that are read from data later."""
+        self.singular: dict[str, ReadSize] = {}
+        """What reads the symbols that are 0 where a matrix can be factorised."""
 
     def build(self, relations: Sequence[Relation]) -> BuiltProgram:
         self._bind_sizes()
@@ -188,11 +190,22 @@ class _Builder:
 
     def _guard_relation(self, relation: Relation) -> None:
         symbols = sorted(relation.symbols)
+        read = self.singular.get(symbols[0]) if len(symbols) == 1 else None
+        if read is not None:
+            self._guard_factorisation(relation, read)
+            return
         shown = symbols[:SHOWN]
         got = ", ".join(f"{self._place(symbol)}: got size %lld" for symbol in shown)
         message = f"{got}; allowed only if {describe_relation(relation)}, where {self._axes(symbols)}"
         message += _asked_by(self.origins.get(str(relation)))
         self._append(host.GuardOp(relation, message, [Size.symbol(symbol) for symbol in shown]))
+
+    def _guard_factorisation(self, relation: Relation, read: ReadSize) -> None:
+        text: str = read.attribute("singular")
+        shown = read.size_list("shown")
+        values = [*shown, *[Size.symbol(read.symbol)] * (text.count("{}") - len(shown))]
+        message = text.replace("%", "%%").replace("{}", "%lld") + _asked_by(self.origins.get(str(relation)))
+        self._append(host.GuardOp(relation, message, values, singular=True))
 
     def _place(self, symbol: str) -> str:
         name, axis = self.bound[symbol]
@@ -202,6 +215,8 @@ class _Builder:
         """Bind the symbol of a size that the data say, and do what waited for it."""
         source = self.buffers[op.result] = self._buffer(op.operands[0])
         self._append(host.ReadOp(op.symbol, source))
+        if op.attribute("singular"):
+            self.singular[op.symbol] = op
         self.bound[op.symbol] = ((location_text(op.location) or "a size that the data say").replace("%", "%%"), -1)
         ready = [relation for relation in self.waiting if relation.symbols <= self.bound.keys()]
         self.waiting = [relation for relation in self.waiting if relation not in ready]

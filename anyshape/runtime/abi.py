@@ -22,6 +22,7 @@ class Code(IntEnum):
     ARGUMENT = 5
     MEMORY = 6
     ABI_MISMATCH = 7
+    SINGULAR = 8
 
 
 class DType(IntEnum):

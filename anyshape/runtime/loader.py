@@ -33,6 +33,7 @@ from anyshape.support.errors import (
     IndexOutOfRange,
     MemoryLimit,
     RankError,
+    SingularMatrix,
 )
 
 TensorView = tuple[int, Sequence[int], Sequence[int], int]
@@ -49,6 +50,7 @@ _ERRORS: Mapping[int, type[AnyshapeError]] = {
     Code.ARGUMENT: ArgumentError,
     Code.MEMORY: MemoryLimit,
     Code.ABI_MISMATCH: ArtifactError,
+    Code.SINGULAR: SingularMatrix,
 }
 
 _INT32, _INT64, _ADDRESS, _TEXT = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p

@@ -43,7 +43,8 @@ enum ral_code {
     RAL_RANK = 4,         /* an input has the wrong rank */
     RAL_ARGUMENT = 5,     /* any other misuse: input count, null pointer, unreadable or short constants file */
     RAL_MEMORY = 6,       /* an allocation failed or a size overflows */
-    RAL_ABI_MISMATCH = 7  /* the program was compiled for another RAL_ABI */
+    RAL_ABI_MISMATCH = 7, /* the program was compiled for another RAL_ABI */
+    RAL_SINGULAR = 8      /* a matrix of the data cannot be factorised */
 };
 
 enum ral_dtype {

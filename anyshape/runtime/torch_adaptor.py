@@ -6,7 +6,7 @@ import torch
 
 from anyshape.runtime.abi import DType
 from anyshape.runtime.loader import Program, TensorView
-from anyshape.support.errors import ArgumentError, DtypeError
+from anyshape.support.errors import ArgumentError, DtypeError, SingularMatrix
 
 TORCH_DTYPES: dict[int, torch.dtype] = {
     DType.BOOL: torch.bool,
@@ -25,6 +25,10 @@ TORCH_DTYPES: dict[int, torch.dtype] = {
 _CODES = {dtype: int(code) for code, dtype in TORCH_DTYPES.items()}
 
 
+class LinearAlgebraError(SingularMatrix, torch.linalg.LinAlgError):  # pyright: ignore[reportUnknownMemberType, reportUntypedBaseClass, reportPrivateImportUsage]
+    """What PyTorch raises where a matrix cannot be factorised."""
+
+
 def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The outputs of the program for these inputs.
 
@@ -34,6 +38,7 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
     Raises:
         ArgumentError: an input is not a strided tensor in CPU memory.
         DtypeError: an input has a dtype that programs do not take.
+        LinearAlgebraError: a matrix of the data cannot be factorised.
         AnyshapeError: as `Program.run`.
     """
     views: list[TensorView] = []
@@ -72,7 +77,10 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
         outputs[index] = output
         return output.data_ptr()
 
-    program.run(views, allocate)
+    try:
+        program.run(views, allocate)
+    except SingularMatrix as error:
+        raise LinearAlgebraError(error.message) from None
     return [outputs[index] for index in range(len(program.outputs))]
 
 

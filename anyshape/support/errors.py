@@ -63,6 +63,10 @@ class GuardError(AnyshapeError, ValueError, RuntimeError, IndexError):
     """
 
 
+class SingularMatrix(GuardError):
+    """A matrix of the call's data is singular, or not positive definite; of a call from PyTorch also a `torch.linalg.LinAlgError`."""
+
+
 class DtypeError(AnyshapeError, TypeError, RuntimeError):
     """A tensor has another element type than the program takes; PyTorch raises TypeError for some, RuntimeError for others."""
 

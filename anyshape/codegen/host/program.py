@@ -261,7 +261,8 @@ class _MainFunction:
             shown = [self._sizes[size] for size in op.shown.data]
             lhs, rhs = self._sizes[relation.lhs], self._sizes[relation.rhs]
             holds = self._b.cmp(_PREDICATES[relation.op], lhs, rhs)
-            self._fail_unless(holds, Code.GUARD, op.message.data, shown)
+            code = Code.GUARD if op.singular is None else Code.SINGULAR
+            self._fail_unless(holds, code, op.message.data, shown)
         elif isinstance(op, InPlaceOp):
             (contiguous,) = self._b.call("ral_is_contiguous", [self._tensor(op.argument)], [self._b.i32])
             self._fail_unless(self._b.cmp("ne", contiguous, 0), Code.ARGUMENT, op.message.data)

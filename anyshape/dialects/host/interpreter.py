@@ -32,7 +32,7 @@ from anyshape.dialects.host.ops import (
 )
 from anyshape.dialects.tile import KernelOp, buffer_of
 from anyshape.dialects.tile.interpreter import IndexFault, run_kernel
-from anyshape.support.errors import ArgumentError, GuardError, IndexOutOfRange, MemoryLimit
+from anyshape.support.errors import ArgumentError, GuardError, IndexOutOfRange, MemoryLimit, SingularMatrix
 
 Array: TypeAlias = NDArray[Any]
 
@@ -113,7 +113,8 @@ class _Call:
             if got != wanted:
                 raise GuardError(_filled(op.message, [got, wanted]))
         elif isinstance(op, GuardOp) and not op.relation.data.evaluate(self._symbols):
-            raise GuardError(_filled(op.message, [size.evaluate(self._symbols) for size in op.shown.data]))
+            kind = GuardError if op.singular is None else SingularMatrix
+            raise kind(_filled(op.message, [size.evaluate(self._symbols) for size in op.shown.data]))
 
     def step(self, op: Operation) -> None:
         """Makes a buffer, or runs a kernel."""

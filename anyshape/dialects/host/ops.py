@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -128,20 +128,25 @@ class GuardAxisOp(IRDLOperation):
 
 @irdl_op_definition
 class GuardOp(IRDLOperation):
-    """`relation` must hold; else the call fails with `message`, a format for the values of `shown` (at most four)."""
+    """`relation` must hold; else the call fails with `message`, a format for the values of `shown` (at most four).
+
+    `singular`: what fails is the factorisation of a matrix.
+    """
 
     name = "host.guard"
     relation = prop_def(RelationAttr)
     shown = prop_def(DimsAttr)
     message = prop_def(StringAttr)
-    assembly_format = "$relation `else` $message $shown attr-dict"
+    singular = opt_prop_def(UnitAttr)
+    assembly_format = "$relation `else` (`singular` $singular^)? $message $shown attr-dict"
 
-    def __init__(self, relation: Relation, message: str, shown: Sequence[SizeLike]) -> None:
+    def __init__(self, relation: Relation, message: str, shown: Sequence[SizeLike], *, singular: bool = False) -> None:
         super().__init__(
             properties={
                 "relation": RelationAttr(relation),
                 "shown": dims_attr(shown),
                 "message": StringAttr(message),
+                "singular": UnitAttr() if singular else None,
             }
         )
 

@@ -32,7 +32,7 @@ from anyshape.dialects.dhlo.strided import Diagonal
 from anyshape.dialects.dtypes import I32, I64, DType
 from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
-from anyshape.frontends.torch.checks import require_none
+from anyshape.frontends.torch.checks import require_factorised
 from anyshape.frontends.torch.creation import lower_tril, lower_triu, triangle
 from anyshape.frontends.torch.movement import sliced, transposed
 from anyshape.frontends.torch.unsupported import Unsupported
@@ -97,9 +97,8 @@ def lower_with_effects(builder: GraphBuilder, token: Value, op: Value, *args: Va
     """An op that only raises; PyTorch keeps such ops in order by tokens."""
     if op is not torch.ops.aten._linalg_check_errors.default:
         raise Unsupported(f"{op} has effects beside its result")
-    info, name = args
-    wrong = builder.emit(Compare, info, builder.constant(0, I32, sizes_of(info.type)), direction="ne")
-    require_none(builder, wrong, f"{name.rsplit('.', 1)[-1]}_failures")
+    info, function = args
+    require_factorised(builder, info, function)
     return [token]
 
 
@@ -119,7 +118,7 @@ def lower_cholesky_ex(
 ) -> tuple[SSAValue, SSAValue]:
     factor, info = _cholesky(builder, x, upper)
     if check_errors:
-        lower_with_effects(builder, None, torch.ops.aten._linalg_check_errors.default, info, "cholesky")
+        require_factorised(builder, info, "linalg.cholesky")
     return factor, info
 
 
@@ -272,7 +271,7 @@ def lower_lu_factor_ex(
     _check_pivots(pivot)
     factors = _Factors.of(builder, a)
     if check_errors:
-        lower_with_effects(builder, None, torch.ops.aten._linalg_check_errors.default, factors.info, "lu_factor")
+        require_factorised(builder, factors.info, "torch.linalg.lu_factor")
     return factors.packed, factors.from_one, factors.info
 
 
@@ -318,7 +317,7 @@ def lower_solve_ex(
         b = builder.reshape(b, (*sizes_of(b.type), ONE))
     factors = _Factors.of(builder, a)
     if check_errors:
-        lower_with_effects(builder, None, torch.ops.aten._linalg_check_errors.default, factors.info, "solve")
+        require_factorised(builder, factors.info, "torch.linalg.solve")
     if not left and not of_vectors:
         b = turned(builder, b)
     b = _same_batch(builder, a, b)[1]
@@ -332,7 +331,7 @@ def lower_solve_ex(
 def lower_inv_ex(builder: GraphBuilder, a: SSAValue, *, check_errors: bool = False) -> tuple[SSAValue, SSAValue]:
     factors = _Factors.of(builder, a)
     if check_errors:
-        lower_with_effects(builder, None, torch.ops.aten._linalg_check_errors.default, factors.info, "inv")
+        require_factorised(builder, factors.info, "linalg.inv")
     return factors.solve(identity(builder, sizes_of(a.type), dtype_of(a.type))), factors.info
 
 
