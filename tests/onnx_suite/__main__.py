@@ -9,18 +9,16 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.onnx_suite import ratchet
 from tests.onnx_suite.cases import MODES, Case, all_cases
 from tests.onnx_suite.ratchet import NotRight
-from tests.opinfo.pool import Pool, Record, Task
+from tests.opinfo.pool import Record, Task
 from tests.opinfo.results import KINDS, Results
+from tests.recorded import parser_of, run_tasks
 
-ROOT = Path(__file__).parents[2]
 OF_A_TASK = 20
 WORKER = (sys.executable, "-m", "tests.onnx_suite.worker")
 
@@ -30,20 +28,15 @@ def main() -> int:
     options = _arguments()
     cases = list(all_cases().values())
     results = Results(options.results, go_on=options.go_on)
-    start = time.monotonic()
-    until = None if options.minutes is None else start + 60 * options.minutes
 
-    def report(record: Record) -> None:
-        results.add(record)
-        state = state_of(record)
-        if options.verbose or (state not in ("right", "refused")):
-            name = cases[record["number"]].name
-            print(f"{state}: {record['dtype']} {name}: {_reason(record)}", flush=True)
+    def line(record: Record) -> tuple[str, bool]:
+        state, name = state_of(record), cases[record["number"]].name
+        return f"{state}: {record['dtype']} {name}: {_reason(record)}", state not in ("right", "refused")
 
-    complete = Pool(options.jobs, report, until, WORKER, seconds=60.0).run(_tasks(options, cases, results))
+    run = run_tasks(options, results, _tasks(options, cases, results), line, command=WORKER, seconds=60.0)
     chosen = {number for number, case in enumerate(cases) if _is_chosen(case, options)}
     records = [each for (_, _, number), each in results.records.items() if number in chosen]
-    _print_counts(records, cases, time.monotonic() - start)
+    _print_counts(records, cases, run.seconds)
     if options.reasons:
         _print_reasons(records, cases)
     listed = (_listed(record, cases) for record in records)
@@ -54,7 +47,7 @@ def main() -> int:
     for (name, mode), (known, each) in worse.items():
         print(f"worse: {mode} {name} was {known}, is {each.state}: {each.reason}")
     better = [key for key in ran if key in before and key not in found]
-    print(f"{len(better)} are better than checked in, {len(worse)} worse" + ("" if complete else "; not all were run"))
+    print(f"{len(better)} are better than checked in, {len(worse)} worse{run.remark}")
     if options.update and (not worse or options.force or not ratchet.FILE.exists()):
         ratchet.write(ratchet.merged(before, found, ran))
         return 0
@@ -128,31 +121,15 @@ def _is_open(record: Record | None, options: argparse.Namespace) -> bool:
     return record is None or (options.not_right and state_of(record) != "right")
 
 
-def _shard(text: str) -> tuple[int, int]:
-    index, count = map(int, text.split("/"))
-    if not 1 <= index <= count:
-        raise argparse.ArgumentTypeError(f"{text} is no shard: 1/{count} … {count}/{count} are")
-    return index - 1, count
-
-
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: the i-th of n parts")
-    parser.add_argument("--jobs", type=int, default=2, help="worker processes")
+    parser = parser_of(__doc__, "onnx_suite", one="case", updated="not_right.txt, unless a case is worse")
     parser.add_argument("--op", action="append", help="only cases with this op; may be given again")
     parser.add_argument("--match", help="only cases whose names match this expression")
     parser.add_argument("--mode", action="append", choices=MODES, help="only this mode")
-    parser.add_argument("--minutes", type=float, help="stop then; the next call goes on")
-    parser.add_argument(
-        "--results", type=Path, default=ROOT / "build" / "onnx_suite" / "results.jsonl", help="file of records"
-    )
-    parser.add_argument("--go-on", action="store_true", help="keep the records of other sources too")
     parser.add_argument("--again", action="store_true", help="run the chosen cases even where they have a record")
     parser.add_argument("--not-right", action="store_true", help="run again what has a record and is not right")
     parser.add_argument("--reasons", action="store_true", help="count the reasons of cases that are not right")
-    parser.add_argument("--update", action="store_true", help="write not_right.txt, unless a case is worse")
     parser.add_argument("--force", action="store_true", help="with --update, also where cases are worse")
-    parser.add_argument("--verbose", action="store_true", help="a line for every case")
     return parser.parse_args()
 
 
