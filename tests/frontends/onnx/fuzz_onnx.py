@@ -6,12 +6,8 @@ of two kinds: bytes of the file, as broken transfers leave it, and fields of its
 
 from __future__ import annotations
 
-import argparse
 import random
-import tempfile
-import tracemalloc
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +17,13 @@ from onnx import ModelProto, TensorProto, helper
 
 from anyshape.frontends.onnx import import_model, load_model
 from anyshape.support.errors import AnyshapeError, CompileError
+from tests import damage
 from tests.frontends.onnx.models import floats, model_of
 
 EXTREMES = (0, 1, 2, -1, -2, 7, 31, 255, 2**16, 2**31 - 1, -(2**31), 2**42 + 1, 2**62, 2**63 - 1, -(2**63))
 TEXTS = ("", "x", "y", "w", "Relu", "Reshape", "Conv", "Loop", "If", "../x", "\x00", "N", "é" * 40)
 MOST_BYTES = 64 << 20
 """Memory that an import may take: the importer and its tables, and nothing out of proportion to a file of a few KB."""
-
-Damage = Callable[[bytearray, random.Random], None]
-
-
-@dataclass
-class Outcome:
-    """What became of the files."""
-
-    refused: int = 0
-    imported: int = 0
 
 
 def image_model() -> ModelProto:
@@ -84,35 +71,6 @@ def text_model() -> ModelProto:
     }  # fmt: skip
     outputs = ["y0", "y1", "positions", "tiled"]
     return model_of(nodes, {"ids": (TensorProto.INT64, ("N", "L"))}, outputs, constants)
-
-
-def flip(raw: bytearray, rng: random.Random) -> None:
-    raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
-
-
-def overwrite(raw: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(max(1, len(raw) - 8))
-    raw[at : at + 8] = (rng.choice(EXTREMES) % 2**64).to_bytes(8, "little")
-
-
-def cut(raw: bytearray, rng: random.Random) -> None:
-    del raw[rng.randrange(16, max(17, len(raw))) :]
-
-
-def remove(raw: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(raw))
-    del raw[at : at + rng.randrange(1, 16)]
-
-
-BYTES: tuple[Damage, ...] = (flip, flip, overwrite, cut, remove)
-
-
-def damage_bytes(model: ModelProto, rng: random.Random) -> bytes:
-    """The file with some bytes changed."""
-    raw = bytearray(model.SerializeToString())
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        rng.choice(BYTES)(raw, rng)
-    return bytes(raw)
 
 
 def damage_fields(model: ModelProto, rng: random.Random) -> bytes:
@@ -175,43 +133,24 @@ def _other(field: Any, rng: random.Random) -> Any:
             return rng.choice(EXTREMES)
 
 
-def fuzz(folder: Path, first: int, count: int) -> Outcome:
+def fuzz(folder: Path, first: int, count: int) -> damage.Outcome:
     """Files of `count` seeds from `first` on; anything but a typed error, or too much memory, is an error that names the seed."""
-    path, outcome = folder / "damaged.onnx", Outcome()
     models = (image_model(), text_model())
-    tracemalloc.start()
-    try:
-        for seed in range(first, first + count):
-            rng = random.Random(seed)
-            damage = damage_fields if rng.random() < 0.7 else damage_bytes
-            path.write_bytes(damage(rng.choice(models), rng))
-            tracemalloc.reset_peak()
-            before = tracemalloc.get_traced_memory()[0]
-            try:
-                import_model(load_model(path))
-                outcome.imported += 1
-            except CompileError as error:  # what the front end did not foresee
-                raise AssertionError(f"seed {seed}: {error}") from error
-            except AnyshapeError:
-                outcome.refused += 1
-            except Exception as error:
-                raise AssertionError(f"seed {seed}: {error!r}") from error
-            peak = tracemalloc.get_traced_memory()[1] - before
-            assert peak < MOST_BYTES, f"seed {seed}: {peak} bytes for a file of {path.stat().st_size}"
-    finally:
-        tracemalloc.stop()
-    return outcome
 
+    def make(rng: random.Random) -> bytes:
+        in_fields, model = rng.random() < 0.7, rng.choice(models)
+        return damage_fields(model, rng) if in_fields else damage.damaged(model.SerializeToString(), rng)
 
-def main() -> None:
-    """Run the seeds that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=5000)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        print(fuzz(Path(folder), asked.first, asked.count))
+    return damage.open_damaged(
+        folder / "damaged.onnx",
+        range(first, first + count),
+        make,
+        lambda path: import_model(load_model(path)),
+        refusal=AnyshapeError,
+        mistake=CompileError,  # what the front end did not foresee
+        most_bytes=MOST_BYTES,
+    )
 
 
 if __name__ == "__main__":
-    main()
+    damage.main(__doc__, fuzz, 5000)

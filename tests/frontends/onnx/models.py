@@ -99,3 +99,5 @@ FLOAT, DOUBLE, INT64, INT32, BOOL, UINT8 = (
     TensorProto.BOOL,
     TensorProto.UINT8,
 )
+IMAGE = (FLOAT, ("n", 2, "h", "k"))
+"""Pictures of two channels, of any number and size."""

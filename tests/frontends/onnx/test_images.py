@@ -13,6 +13,7 @@ from anyshape.support.errors import FileFormatError
 from tests.frontends.onnx.models import (
     DOUBLE,
     FLOAT,
+    IMAGE,
     INT64,
     assert_close,
     check,
@@ -22,8 +23,6 @@ from tests.frontends.onnx.models import (
     interpreted,
     model_of,
 )
-
-IMAGE = (FLOAT, ("n", 2, "h", "k"))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from anyshape.support.errors import FileFormatError
 from anyshape.symbolic import Size
 from tests.frontends.onnx.models import (
     FLOAT,
+    IMAGE,
     INT64,
     assert_close,
     check,
@@ -25,7 +26,6 @@ from tests.frontends.onnx.models import (
     model_of,
 )
 
-IMAGE = (FLOAT, ("n", 2, "h", "k"))
 PLACES = ((1, 2, 3), (2, 5, 4), (1, 7, 8))
 
 
