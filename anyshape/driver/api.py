@@ -158,7 +158,7 @@ def _compile_onnx(
     with trace.stage("import"):
         frontend = _onnx_front_end()
         imported = frontend.import_model(frontend.load_model(model), given)
-        adaptor = frontend.CallAdaptor(imported.name, imported.inputs, imported.outputs)
+        adaptor = frontend.CallAdaptor(imported.name, imported.inputs, imported.outputs, imported.constants)
     trace.log("graph", lambda: str(imported.module))
     trace.dump("graph", "mlir", lambda: str(imported.module))
     built = _built_as_named(imported, options, trace)

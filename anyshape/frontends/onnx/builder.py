@@ -400,6 +400,8 @@ class GraphBuilder:
             return [self.constant(lhs, rhs.dtype, rhs.sizes), self.tensor(rhs)]
         if isinstance(rhs, int | float):
             return [self.tensor(lhs), self.constant(rhs, lhs.dtype, lhs.sizes)]
+        if lhs.dtype != rhs.dtype:
+            raise Malformed(f"the operands must have one type; here they are {lhs.dtype} and {rhs.dtype}")
         return self.together(lhs, rhs)
 
     def select(self, condition: Value, on_true: Value | float, on_false: Value | float) -> Tensor:

@@ -28,11 +28,13 @@ class CallAdaptor:
         model: what errors call the model.
         inputs: the arguments, in the order of the file.
         outputs: the results, in the order of the file.
+        constants: the inputs that have a value in the file.
     """
 
     model: str
     inputs: tuple[InputSpec, ...]
     outputs: tuple[OutputSpec, ...]
+    constants: frozenset[str] = frozenset()
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Array]:
         """The arrays of a call, given by position or by the input's name. ArgumentError where one is missing or too many."""
@@ -50,8 +52,18 @@ class CallAdaptor:
                 for spec in self.inputs
                 if spec.name != SEED_NAME
             )
+            fixed = [name for name in unknown if name in self.constants]
+            remedy = (
+                f"{fixed[0]!r} has a value in the file: remove its initialiser to make it an argument"
+                if fixed
+                else None
+            )
             raise ArgumentError(
-                "the call does not fit the model", where=self.model, got=", ".join(problems), expected=expected
+                "the call does not fit the model",
+                where=self.model,
+                got=", ".join(problems),
+                expected=expected,
+                remedy=remedy,
             )
         given.update(kwargs)
         if len(names) < len(self.inputs):

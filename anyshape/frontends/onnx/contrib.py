@@ -128,18 +128,20 @@ def lower_embed_layer_normalization(
     mask_index_type: int = 0,
 ) -> list[Value | None]:
     """The layer norm of the embeddings of tokens, positions and segments; the number of tokens that the mask keeps; and the sum"""
+    b.check_rank(tokens, 2, 2)
     batch, length = tokens.sizes
     total = embedding(b.tensor(tokens), b.tensor(words))
     where = b.emit(Iota, axis=1, sizes=(ONE, length), dtype=I64) if positions is None else b.tensor(positions)
     total = b.emit(Add, total, b.broadcast(embedding(where, b.tensor(places)), total.sizes))
     if segments is not None and kinds is not None:
-        total = b.emit(Add, total, embedding(b.tensor(segments), b.tensor(kinds)))
+        total = b.emit(Add, total, embedding(b.with_sizes(segments, (batch, length), "the segments"), b.tensor(kinds)))
     parameters = [b.broadcast(each, total.sizes[-1:]) for each in (scale, shift)]
     result = b.emit(LayerNorm, total, *parameters, axes=(2,), epsilon=epsilon)
     if mask is None:
         counts = b.constant(0, I32, (batch,))
     else:
-        counts = b.emit(Reduce, b.convert(b.compare("ne", mask, 0), I32), axes=(1,), kind="sum")
+        kept = b.compare("ne", b.with_sizes(mask, (batch, length), "the mask"), 0)
+        counts = b.emit(Reduce, b.convert(kept, I32), axes=(1,), kind="sum")
     return [result, counts, total]
 
 

@@ -47,6 +47,11 @@ def numpy_of_code(code: int) -> np.dtype[np.generic]:
         raise Malformed(f"there is no {type_name(code)}") from error
 
 
+def code_of_numpy(dtype: np.dtype[np.generic]) -> int:
+    """ONNX's code of a numpy type."""
+    return helper.np_dtype_to_tensor_dtype(dtype)
+
+
 def dtype_of_array(dtype: np.dtype[np.generic]) -> DType:
     """The element type of programs for numpy's. Unsupported where they have none."""
     try:
@@ -55,4 +60,12 @@ def dtype_of_array(dtype: np.dtype[np.generic]) -> DType:
         raise Unsupported(f"programs have no {dtype} elements; they have {', '.join(map(str, _CODES))}") from error
 
 
-__all__ = ["PROGRAM_DTYPES", "code_of_dtype", "dtype_of_array", "dtype_of_code", "numpy_of_code", "type_name"]
+__all__ = [
+    "PROGRAM_DTYPES",
+    "code_of_dtype",
+    "code_of_numpy",
+    "dtype_of_array",
+    "dtype_of_code",
+    "numpy_of_code",
+    "type_name",
+]

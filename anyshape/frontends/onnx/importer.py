@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, defs
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto, defs
 from xdsl.dialects.builtin import ModuleOp, NameLoc, StringAttr, UnknownLoc
 from xdsl.utils.exceptions import VerifyException
 
@@ -18,6 +18,7 @@ from anyshape.dialects.dhlo.graph import only_function
 from anyshape.dialects.dtypes import I64, DType
 from anyshape.dialects.locations import location_of_origins, location_text, origins_in
 from anyshape.frontends.onnx.builder import FOLDED_ELEMENTS, SEED_NAME, GraphBuilder, NodeState
+from anyshape.frontends.onnx.dtypes import code_of_numpy, type_name
 from anyshape.frontends.onnx.functions import function_body
 from anyshape.frontends.onnx.inputs import DynamicSizes, InputSpec, input_specs
 from anyshape.frontends.onnx.loading import LoadedModel, domain_of, node_text, subgraphs_of
@@ -25,7 +26,7 @@ from anyshape.frontends.onnx.lowering import find_fold, find_lowering
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import STANDARD
 from anyshape.frontends.onnx.storage import elements_of, lower_stored, stored
-from anyshape.frontends.onnx.values import Anything, Known, Stored, Value
+from anyshape.frontends.onnx.values import Anything, Known, Stored, Value, sizes_text
 from anyshape.nn import Graph, Tensor
 from anyshape.support.errors import (
     AnyshapeError,
@@ -63,6 +64,7 @@ class ImportedModel:
         name: what errors call the model.
         module: `@main` from the inputs to the results; its `dhlo.facts` lists what must hold of the sizes of a call.
         store: the arrays of the file that the graph uses.
+        constants: the inputs that have a value in the file, which the program does not take.
     """
 
     name: str
@@ -70,6 +72,7 @@ class ImportedModel:
     store: ConstantStore
     inputs: tuple[InputSpec, ...]
     outputs: tuple[OutputSpec, ...]
+    constants: frozenset[str]
 
     def places(self) -> str:
         """The node of each op and of each condition on sizes, as text: what the program's errors say beside what its graph does."""
@@ -117,9 +120,9 @@ class _Importer:
 
     def run(self) -> ImportedModel:
         model, graph = self.model, self.model.proto.graph
-        constants = {each.name for each in graph.initializer}
+        stated = frozenset(each.name for each in graph.initializer).intersection(each.name for each in graph.input)
         try:
-            specs = input_specs([each for each in graph.input if each.name not in constants], self.given, model.name)
+            specs = input_specs([each for each in graph.input if each.name not in stated], self.given, model.name)
         except Unsupported as error:
             raise UnsupportedOps([UnsupportedOp("graph input", str(error), model.name)]) from error
         except Malformed as error:
@@ -140,7 +143,7 @@ class _Importer:
             specs.append(InputSpec(SEED_NAME, I64, ()))
         finished = self.graph.finish(*results)
         only_function(finished.module).location = location_of_origins(self.builder.origins)
-        return ImportedModel(model.name, finished.module, finished.store, tuple(specs), outputs)
+        return ImportedModel(model.name, finished.module, finished.store, tuple(specs), outputs, stated)
 
     def _bind_initializers(self, graph: GraphProto, scope: Scope) -> None:
         for tensor in graph.initializer:
@@ -167,9 +170,26 @@ class _Importer:
             except Unsupported as error:
                 self._fail("graph output", str(error), f"{self.model.name}: '{output.name}'")
                 continue
+            numpy = None if held is None else held.numpy
+            self._check_stated(output, tensor, tensor.dtype.numpy if numpy is None else numpy)
             results.append(tensor)
-            outputs.append(OutputSpec(output.name, tensor.dtype, None if held is None else held.numpy))
+            outputs.append(OutputSpec(output.name, tensor.dtype, numpy))
         return results, tuple(outputs)
+
+    def _check_stated(self, output: ValueInfoProto, tensor: Tensor, numpy: np.dtype[np.generic]) -> None:
+        """FileFormatError where the file says another type of an output, or other axes. Sizes that it says may be those of an example."""
+        stated = output.type.tensor_type
+        where = f"{self.model.name}: output '{output.name}'"
+        if stated.elem_type not in (TensorProto.UNDEFINED, code_of_numpy(numpy)):
+            raise FileFormatError(
+                "an output has another element type than the file says", where=where, got=numpy,
+                expected=type_name(stated.elem_type),
+            )  # fmt: skip
+        if stated.shape.dim and len(stated.shape.dim) != tensor.rank:
+            raise FileFormatError(
+                "an output has another number of axes than the file says", where=where, got=sizes_text(tensor.sizes),
+                expected=len(stated.shape.dim),
+            )  # fmt: skip
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 

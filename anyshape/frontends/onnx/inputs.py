@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from onnx import TensorProto, TensorShapeProto, ValueInfoProto
@@ -52,13 +52,17 @@ def input_specs(inputs: Sequence[ValueInfoProto], given: DynamicSizes, model: st
         ArgumentError: `given` names an input or an axis that is not there.
         Unsupported: the element type is none of programs'.
     """
-    _check_names(given, [each.name for each in inputs])
+    _check_given(given, [each.name for each in inputs])
     rows = [_axes(each, given.get(each.name), model) for each in inputs]
     names = _Names([axis for row in rows for axis in row])
-    return [
-        InputSpec(each.name, *_elements(each.type.tensor_type.elem_type, names.sizes(each.name, row)))
-        for each, row in zip(inputs, rows, strict=True)
-    ]
+    return [_spec(each, names.sizes(each.name, row)) for each, row in zip(inputs, rows, strict=True)]
+
+
+def _spec(info: ValueInfoProto, sizes: tuple[Size, ...]) -> InputSpec:
+    try:
+        return InputSpec(info.name, *_elements(info.type.tensor_type.elem_type, sizes))
+    except Unsupported as error:
+        raise Unsupported(f"'{info.name}': {error}") from error
 
 
 def _elements(code: int, sizes: tuple[Size, ...]) -> tuple[DType, tuple[Size, ...], np.dtype[np.generic] | None]:
@@ -68,12 +72,30 @@ def _elements(code: int, sizes: tuple[Size, ...]) -> tuple[DType, tuple[Size, ..
     return (dtype_of_code(code), sizes, None) if held is None else (held, sizes, numpy)
 
 
-def _check_names(given: DynamicSizes, names: Sequence[str]) -> None:
-    for name in given:
+def _check_given(given: DynamicSizes, names: Sequence[str]) -> None:
+    """ArgumentError where an input is not there, or what is said of its axes is none of `Axis`."""
+    for name, sizes in given.items():
         if name not in names:
             raise ArgumentError(
                 "there is no such input", where="dynamic_shapes", got=repr(name), expected=", ".join(map(repr, names))
             )
+        if not _says_axes(sizes):
+            raise ArgumentError(
+                "sizes are not understood", where=f"dynamic_shapes[{name!r}]", got=repr(sizes),
+                expected="a name, a size or None for each axis: ('batch', 3, None) or {0: 'batch'}",
+            )  # fmt: skip
+
+
+def _says_axes(sizes: Sequence[Any] | Mapping[Any, Any]) -> bool:
+    """Whether it is axes in order, or by number."""
+    if isinstance(sizes, Mapping):
+        return all(type(axis) is int and _is_axis(value) for axis, value in sizes.items())
+    return not isinstance(sizes, str) and isinstance(sizes, Sequence) and all(map(_is_axis, sizes))  # pyright: ignore[reportUnnecessaryIsInstance] - foreign values
+
+
+def _is_axis(value: object) -> bool:
+    """Whether a value is a name, a size, or None."""
+    return value is None or (isinstance(value, str) and bool(value)) or (type(value) is int and value >= 0)
 
 
 def _axes(info: ValueInfoProto, given: Sequence[Axis] | Mapping[int, Axis] | None, model: str) -> list[Axis]:
@@ -81,7 +103,8 @@ def _axes(info: ValueInfoProto, given: Sequence[Axis] | Mapping[int, Axis] | Non
     where = f"{model}: input '{info.name}'"
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
-        raise Unsupported(f"an input is no tensor but a {(kind or 'value without a type').removesuffix('_type')}")
+        what = (kind or "value without a type").removesuffix("_type")
+        raise Unsupported(f"'{info.name}' is no tensor but a {what}")
     shape = info.type.tensor_type
     stated = [_stated(dim, where) for dim in shape.shape.dim] if shape.HasField("shape") else None
     if given is None:
@@ -98,7 +121,7 @@ def _axes(info: ValueInfoProto, given: Sequence[Axis] | Mapping[int, Axis] | Non
             )
         by_axis = {axis % len(stated): value for axis, value in given.items()}
         return [_or(by_axis.get(axis), each) for axis, each in enumerate(stated)]
-    if isinstance(given, str) or (stated is not None and len(given) != len(stated)):
+    if stated is not None and len(given) != len(stated):
         raise ArgumentError(
             "an input has another number of axes", where=f"dynamic_shapes[{info.name!r}]", got=given, expected=stated
         )
