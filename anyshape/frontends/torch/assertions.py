@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -35,12 +36,24 @@ def lower_assertion(builder: GraphBuilder, condition: SSAValue, message: str = "
     builder.require(size.ge(1), message)
 
 
+def _holds_of_every_bool(condition: fx.Node) -> bool:
+    """Whether a condition is one of PyTorch's own, that a bool as a number is 0 or 1."""
+    if (condition.target, *condition.args[1:]) not in ((operator.ge, 0), (operator.le, 1)):
+        return False
+    number = condition.args[0]
+    return isinstance(number, fx.Node) and number.target is torch.sym_ite and number.args[1:] == (1, 0)
+
+
 @lowers("aten._assert_scalar.default")
 def lower_assertion_about_sizes(builder: GraphBuilder, condition: Value, message: str = "") -> None:
     """A condition on numbers that the data say; those on sizes of inputs are among the guards of the export."""
     argument: Any = builder.node.args[0]
     value = argument.meta.get("val") if isinstance(argument, fx.Node) else condition
     if not isinstance(value, torch.SymBool):
+        return
+    if isinstance(condition, SSAValue):
+        if not _holds_of_every_bool(argument):
+            lower_assertion(builder, condition, message)
         return
     try:
         relation = builder.names.relation(value.node.expr)

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import nn
 from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from anyshape.dialects.dhlo import DhloOp
@@ -26,6 +27,7 @@ from anyshape.frontends.torch.derived import DerivedSizes
 from anyshape.frontends.torch.examples import path_name
 from anyshape.frontends.torch.exports import Export, export_as_given, export_every_size
 from anyshape.frontends.torch.openings import Broadcasts, Opening
+from anyshape.frontends.torch.origins import raised_at
 from anyshape.frontends.torch.replacing import replaced
 from anyshape.frontends.torch.resampling import RESAMPLED
 from anyshape.frontends.torch.reshaping import reshapes_free
@@ -177,13 +179,23 @@ def _small_axes(leaves: Sequence[Any], structure: pytree.TreeSpec) -> str | None
 
 
 def _export_error(error: Exception | None, small_axes: str | None) -> ExportError:
+    got = f"{type(error).__name__}: {str(error).strip()[:2000]}"
+    place = None if error is None else raised_at(error)
+    if isinstance(error, GuardOnDataDependentSymNode) and place is not None:
+        return ExportError(
+            "the model's Python code asks for a value that only the data of a call say",
+            where=place,
+            got=got.splitlines()[0],
+            expected="branches on sizes; numbers of the data are results, parts of arithmetic and sizes",
+            remedy="choose with torch.where or torch.cond; what such a value has to be can be said with torch._check",
+        )
     remedy = "see the message of torch.export above; its cause is chained to this error"
     if small_axes is not None:
         remedy = "pass example inputs in which these axes have a size of 2 or more, or leave them static"
     return ExportError(
         "torch.export could not hand over the model as a graph",
         where=small_axes,
-        got=f"{type(error).__name__}: {str(error).strip()[:2000]}",
+        got=got,
         remedy=remedy,
     )
 

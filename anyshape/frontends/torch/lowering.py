@@ -53,7 +53,7 @@ from anyshape.frontends.torch import (
     windows,
 )
 from anyshape.frontends.torch.builder import LOWERINGS, GraphBuilder, Lowering, Value
-from anyshape.frontends.torch.numbers import number
+from anyshape.frontends.torch.numbers import number, number_of_data
 from anyshape.frontends.torch.unsupported import Unsupported
 
 FAMILIES = (
@@ -115,8 +115,10 @@ def mapped_op(node: fx.Node) -> type[Elementwise] | None:
     return DhloOp.OVERLOADS.get(str(node.target).replace(".Scalar", ".Tensor"))
 
 
-def _lower_size(builder: GraphBuilder, *_args: Value, **_kwargs: Value) -> Value:
-    """A size, or what is computed from sizes alone: PyTorch knows its expression."""
+def _lower_size(builder: GraphBuilder, *operands: Value, **_kwargs: Value) -> Value:
+    """A size, or what is computed from sizes alone: PyTorch knows its expression; else what is computed from numbers that data say."""
+    if not isinstance(builder.node.target, OpOverload) and any(isinstance(each, SSAValue) for each in operands):
+        return number_of_data(builder, *operands)
     value = builder.node.meta["val"]
     if isinstance(value, torch.SymFloat):
         return number(builder, value.node.expr)

@@ -1,18 +1,45 @@
-"""Floating point numbers that are computed from sizes, as tensors of rank 0."""
+"""Numbers as tensors of rank 0: floats that are computed from sizes, and what is computed from numbers that the data say."""
+
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from functools import reduce
+from typing import Any
 
 import sympy
+import torch
 from torch.utils._sympy import functions as symbolic
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo import Add, Divide, Exponential, Log, Multiply, Power, SizeOf, Sqrt
+from anyshape.dialects.dhlo import (
+    Add,
+    And,
+    Compare,
+    Divide,
+    Exponential,
+    FloorDivide,
+    Log,
+    Maximum,
+    Minimum,
+    Modulo,
+    Multiply,
+    Negate,
+    Not,
+    Or,
+    Power,
+    Select,
+    SizeOf,
+    Sqrt,
+    Subtract,
+)
 from anyshape.dialects.dhlo.base import DhloOp
-from anyshape.dialects.dtypes import F64
-from anyshape.frontends.torch.builder import GraphBuilder
+from anyshape.dialects.dtypes import BOOL, F64, I64, DType
+from anyshape.dialects.sizes import dtype_of
+from anyshape.frontends.torch.builder import GraphBuilder, Value
 from anyshape.frontends.torch.unsupported import Unsupported
 
 _OPS: Mapping[type[sympy.Basic], type[DhloOp]] = {
@@ -45,3 +72,58 @@ def number(builder: GraphBuilder, expression: sympy.Basic) -> SSAValue:
     if len(operands) == 1:
         return builder.emit(kind, operands[0])
     return reduce(lambda total, operand: builder.emit(kind, total, operand), operands)
+
+
+_OF_DATA: Mapping[Callable[..., Any], type[DhloOp]] = {
+    operator.add: Add,
+    operator.and_: And,
+    operator.floordiv: FloorDivide,
+    operator.mod: Modulo,
+    operator.mul: Multiply,
+    operator.neg: Negate,
+    operator.or_: Or,
+    operator.pow: Power,
+    operator.sub: Subtract,
+    operator.truediv: Divide,
+    torch.sym_max: Maximum,
+    torch.sym_min: Minimum,
+    torch.sym_not: Not,
+}
+"""Python's arithmetic on numbers: bools in bool, integers in i64, floats in f64."""
+_COMPARISONS: Mapping[Callable[..., Any], str] = {
+    operator.eq: "eq", operator.ne: "ne", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
+}  # fmt: skip
+
+
+def number_of_data(builder: GraphBuilder, *operands: Value) -> SSAValue:
+    """What the node computes from numbers of which the data say some."""
+    target: Any = builder.node.target
+    dtype = _dtype_of_number(builder.node.meta["val"])
+    if target is torch.sym_ite:
+        condition, *sides = operands
+        chosen = [builder.operand(side, dtype) for side in sides]
+        return builder.emit(Select, builder.operand(condition, BOOL), *chosen)
+    if target in _COMPARISONS:
+        kinds = {_dtype_of_operand(operand) for operand in operands}
+        common = next(kind for kind in (F64, I64, BOOL) if kind in kinds)
+        numbers = [builder.operand(operand, common) for operand in operands]
+        return builder.emit(Compare, *numbers, direction=_COMPARISONS[target])
+    if target is torch.sym_float:
+        return builder.operand(operands[0], F64)
+    if target not in _OF_DATA:
+        raise Unsupported(f"{getattr(target, '__name__', target)} of a number that the data say")
+    return builder.emit(_OF_DATA[target], *(builder.operand(operand, dtype) for operand in operands))
+
+
+def _dtype_of_number(value: Any) -> DType:
+    return (
+        F64 if isinstance(value, float | torch.SymFloat) else BOOL if isinstance(value, bool | torch.SymBool) else I64
+    )
+
+
+def _dtype_of_operand(operand: Value) -> DType:
+    """Of a tensor without axes that has the value of a number, or of a number."""
+    if not isinstance(operand, SSAValue):
+        return _dtype_of_number(operand)
+    dtype = dtype_of(operand.type)
+    return F64 if dtype.is_float else BOOL if dtype.is_bool else I64

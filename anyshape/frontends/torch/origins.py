@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from glob import escape, glob
 from pathlib import Path
-from traceback import FrameSummary
+from traceback import FrameSummary, extract_tb
 from typing import Any
 
 import sympy
@@ -71,6 +71,12 @@ def asking() -> Origin | None:
     if found is not None:
         return Origin(asker or CONDITION, *found)
     return None if asker is None else Origin(asker)
+
+
+def raised_at(error: BaseException) -> str | None:
+    """`file:line: code` of the innermost line of the user's program that an error went through."""
+    frames = [frame for frame in extract_tb(error.__traceback__) if _is_users(frame.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else None
 
 
 def _is_users(file: str) -> bool:
