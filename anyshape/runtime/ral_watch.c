@@ -8,15 +8,8 @@ enum {
     SAMPLE = LINE /* bytes of a sample: one line, since reaching memory is what costs */
 };
 
-/* All lines of a tensor are asked for together, this many tensors before they are needed: where they were is noted, so that no
- * line waits for one that says where it is. The notes are asked for before that. */
-enum { AHEAD = 16, AHEAD_NOTES = 48 };
-
-#if defined(__GNUC__)
-#define ASK_FOR(address) __builtin_prefetch(address)
-#else
-#define ASK_FOR(address) ((void)(address))
-#endif
+/* Tensors whose lines are fetched together, see `fetch`: their lines stay in a first cache until they are looked at. */
+enum { BATCH = 32 };
 
 static uint64_t mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
@@ -100,21 +93,16 @@ static const char *pointer_at(const char *object, int64_t offset) {
     return *(const char *const *)(object + offset);
 }
 
-/* Hash of the words that tell where and how a tensor lies, never 0; four chains that do not wait for each other. */
+/* Hash of the words that tell where and how a tensor lies, never 0: their sum, each times an odd number of its own, so that no
+ * product waits for another. */
 static uint64_t words_of(const ral_tensor_reader *reader, const char *tensor) {
-    enum { CHAINS = 4 };
     const char *at = tensor + reader->first, *end = tensor + reader->last;
-    uint64_t hash[CHAINS] = {1, 2, 3, 4}, words[CHAINS];
-    for (; end - at >= (int64_t)sizeof words; at += sizeof words) {
-        memcpy(words, at, sizeof words);
-        for (int32_t chain = 0; chain < CHAINS; chain++)
-            hash[chain] = (hash[chain] ^ words[chain]) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t word, hash = 0, odd = UINT64_C(0x9E3779B97F4A7C15);
+    for (; at < end; at += sizeof word, odd += UINT64_C(0xBF58476D1CE4E5B8)) {
+        memcpy(&word, at, sizeof word);
+        hash += word * odd;
     }
-    for (; at < end; at += sizeof words[0]) {
-        memcpy(words, at, sizeof words[0]);
-        hash[0] = (hash[0] ^ words[0]) * UINT64_C(0x9E3779B97F4A7C15);
-    }
-    return mix(mix(mix(hash[0], hash[1]), hash[2]), hash[3]) | 1;
+    return mix(hash, 0) | 1;
 }
 
 int32_t ral_watch_note(const ral_tensor_reader *reader, void *const *objects, int64_t count, const uint8_t *items,
@@ -141,52 +129,66 @@ int32_t ral_watch_note(const ral_tensor_reader *reader, void *const *objects, in
     return 0;
 }
 
-/* Asks for every line that the check of a tensor reads. What was noted may be gone: asking for it does no harm. */
-static void ask_for(const ral_tensor_reader *reader, const void *object, const ral_watched *noted, int32_t round) {
-    ASK_FOR((const char *)object + reader->handle_offset - sizeof(void *));
-    ASK_FOR((const char *)object + reader->handle_offset);
-    if (noted->words != 0) {
-        for (int64_t at = reader->first; at < reader->last; at += LINE) ASK_FOR(noted->tensor + at);
-        ASK_FOR(noted->tensor + reader->last - 1);
-        ASK_FOR(noted->storage + reader->memory_offset);
+static void touch(const void *address) { (void)*(const volatile char *)address; }
+
+/* Reads every line that the check of these tensors reads, and does nothing with it. The check of one is so many instructions that a core
+ * sees no further than the next, so that every tensor would wait for memory anew; here a line is a few, and as many are under way as
+ * a core can ask for. Loads, not prefetches: a processor may drop a prefetch of a page that it has to look up, and these lines are in
+ * pages of their own. What lies behind a pointer is read in a pass behind the pointer's. */
+static void fetch(const ral_tensor_reader *reader, void *const *objects, int64_t count, const ral_watched *watched, int32_t round) {
+    for (int64_t i = 0; i < count; i++) touch((const char *)objects[i] + reader->handle_offset);
+    for (int64_t i = 0; i < count; i++) {
+        if (watched[i].words == 0 || type_of(reader, objects[i]) != watched[i].type) continue;
+        const char *tensor = tensor_of(reader, objects[i]);
+        for (int64_t at = reader->first; at < reader->last; at += LINE) touch(tensor + at);
+        touch(tensor + reader->last - 1);
     }
-    if (noted->bytes == 0) return;
-    ASK_FOR(noted->counter + reader->version_offset);
-    ASK_FOR(noted->bytes < SAMPLE ? noted->data : sample_at(noted->data, noted->bytes, round));
+    for (int64_t i = 0; i < count; i++) {
+        if (watched[i].words == 0 || type_of(reader, objects[i]) != watched[i].type) continue;
+        const char *tensor = tensor_of(reader, objects[i]), *storage = pointer_at(tensor, reader->first);
+        if (storage == watched[i].storage) touch(storage + reader->memory_offset);
+        const char *counter = pointer_at(tensor, reader->counter_offset);
+        if (counter == watched[i].counter && counter != NULL) touch(counter + reader->version_offset);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const ral_watched *noted = &watched[i];
+        if (noted->words == 0 || noted->bytes == 0 || type_of(reader, objects[i]) != noted->type) continue;
+        const char *storage = pointer_at(tensor_of(reader, objects[i]), reader->first);
+        if (storage == noted->storage && pointer_at(storage, reader->memory_offset) == noted->memory)
+            touch(noted->bytes < SAMPLE ? noted->data : sample_at(noted->data, noted->bytes, round));
+    }
 }
 
-static void ask_for_notes(void *const *objects, const ral_watched *watched, const uint64_t *sums, int64_t i) {
-    ASK_FOR(&objects[i]);
-    ASK_FOR(&watched[i]);
-    ASK_FOR(&sums[i]);
+/* Whether a tensor is as it was noted; -1 where it cannot be read. `sum` is the checksum of its sample of this round. */
+static int is_as_noted(const ral_tensor_reader *reader, void *object, const ral_watched *noted, uint64_t sum, int32_t round) {
+    if (type_of(reader, object) != noted->type) return 0; /* perhaps no tensor at all */
+    const char *tensor = tensor_of(reader, object);
+    int64_t version;
+    if (noted->words != 0 && words_of(reader, tensor) == noted->words &&
+        pointer_at(pointer_at(tensor, reader->first), reader->memory_offset) == noted->memory) {
+        if (noted->bytes == 0) return 1;
+        version = version_of(reader, pointer_at(tensor, reader->counter_offset));
+    } else {
+        ral_place place;
+        if (!place_of(reader, object, &place)) return -1;
+        /* Only a tensor that is where it was may be read: the memory of one that moved may be gone. */
+        if (place.data != noted->data || place.layout != noted->layout) return 0;
+        if (noted->bytes == 0) return 1;
+        version = place.version;
+    }
+    return version == noted->version && sample(noted->data, noted->bytes, round) == sum;
 }
 
 int64_t ral_watch_check(const ral_tensor_reader *reader, void *const *objects, int64_t count, const ral_watched *watched,
                         const uint64_t *sums, int32_t round) {
     sums += round * count;
-    for (int64_t i = 0; i < count && i < AHEAD_NOTES; i++) ask_for_notes(objects, watched, sums, i);
-    for (int64_t i = 0; i < count && i < AHEAD; i++) ask_for(reader, objects[i], &watched[i], round);
-    for (int64_t i = 0; i < count; i++) {
-        if (i + AHEAD_NOTES < count) ask_for_notes(objects, watched, sums, i + AHEAD_NOTES);
-        if (i + AHEAD < count) ask_for(reader, objects[i + AHEAD], &watched[i + AHEAD], round);
-        const ral_watched *noted = &watched[i];
-        if (type_of(reader, objects[i]) != noted->type) return i + 1; /* perhaps no tensor at all */
-        const char *tensor = tensor_of(reader, objects[i]);
-        int64_t version;
-        if (noted->words != 0 && words_of(reader, tensor) == noted->words &&
-            pointer_at(pointer_at(tensor, reader->first), reader->memory_offset) == noted->memory) {
-            if (noted->bytes == 0) continue;
-            version = version_of(reader, pointer_at(tensor, reader->counter_offset));
-        } else {
-            ral_place place;
-            if (!place_of(reader, objects[i], &place)) return -1;
-            /* Only a tensor that is where it was may be read: the memory of one that moved may be gone. */
-            if (place.data != noted->data || place.layout != noted->layout) return i + 1;
-            if (noted->bytes == 0) continue;
-            version = place.version;
+    for (int64_t first = 0; first < count; first += BATCH) {
+        const int64_t end = first + BATCH < count ? first + BATCH : count;
+        fetch(reader, objects + first, end - first, watched + first, round);
+        for (int64_t i = first; i < end; i++) {
+            const int as_noted = is_as_noted(reader, objects[i], &watched[i], sums[i], round);
+            if (as_noted != 1) return as_noted == 0 ? i + 1 : -1;
         }
-        if (version != noted->version) return i + 1;
-        if (sample(noted->data, noted->bytes, round) != sums[i]) return i + 1;
     }
     return 0;
 }
