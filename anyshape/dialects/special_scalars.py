@@ -299,6 +299,56 @@ def trigamma(scalars: Scalars, x: SSAValue) -> SSAValue:
     return scalars.select(reflects, scalars.sub(scalars.mul(ratio, ratio), value), value)
 
 
+def _inverse_power(scalars: Scalars, inverse: SSAValue, power: int) -> SSAValue:
+    """inverseᵖ, p ≥ 1, by squaring."""
+    result: SSAValue | None = None
+    while power:
+        if power & 1:
+            result = inverse if result is None else scalars.mul(result, inverse)
+        inverse, power = scalars.mul(inverse, inverse), power >> 1
+    assert result is not None
+    return result
+
+
+def cotangent_derivative(order: int) -> tuple[int, ...]:
+    """Coefficients of the polynomial P with dⁿ cot θ / dθⁿ = P(cot θ): P₀ = c, Pₖ₊₁ = −(1 + c²)·Pₖ′."""
+    coefficients = [0, 1]
+    for _ in range(order):
+        slope = [power * coefficient for power, coefficient in enumerate(coefficients)][1:]
+        padded = [*slope, 0, 0]
+        coefficients = [-(padded[power] + (slope[power - 2] if power > 1 else 0)) for power in range(len(padded))]
+    return tuple(coefficients)
+
+
+def polygamma(scalars: Scalars, x: SSAValue, order: int) -> SSAValue:
+    """ψₙ(x) = (−1)ⁿ⁺¹·n!·ζ(n + 1, x), n ≥ 2: terms 1/(x + k)ⁿ⁺¹ up to 12 + n, the rest by the Euler–Maclaurin formula; where x < ½
+    by (−1)ⁿ·ψₙ(1 − x) − π·dⁿ cot πx / dxⁿ. ±inf at 0, −1, −2, …"""
+    one, power = _constant(scalars, x, 1.0), order + 1
+    reflects = scalars.compare("lt", x, _constant(scalars, x, 0.5))
+    z = scalars.select(reflects, scalars.sub(one, x), x)
+    total, moved = _constant(scalars, x, 0.0), z
+    for _ in range(12 + order):
+        total = scalars.add(total, _inverse_power(scalars, scalars.div(one, moved), power))
+        moved = scalars.add(moved, one)
+    inverse = scalars.div(one, moved)
+    factors, rising = list[float](), float(power)
+    for k, bernoulli in enumerate(_TRIGAMMA, 1):
+        factors.append(bernoulli * rising / math.factorial(2 * k))
+        rising *= (power + 2 * k - 1) * (power + 2 * k)
+    series = polynomial(scalars, scalars.mul(inverse, inverse), factors)
+    tail = scalars.fma(series, inverse, _constant(scalars, x, 0.5))
+    total = scalars.fma(_inverse_power(scalars, inverse, power), tail, total)
+    integral = scalars.div(_inverse_power(scalars, inverse, order), _constant(scalars, x, float(order)))
+    scale = (-1.0) ** power * math.factorial(order)
+    value = scalars.mul(scalars.add(total, integral), _constant(scalars, x, scale))
+    angle = scalars.mul(_fraction_below(scalars, x), _constant(scalars, x, math.pi))
+    cotangent = scalars.div(scalars.function("cos", angle), scalars.function("sin", angle))
+    slope = polynomial(scalars, cotangent, [float(each) for each in cotangent_derivative(order)])
+    slope = scalars.mul(slope, _constant(scalars, x, math.pi**power))
+    mirrored = value if order % 2 == 0 else scalars.neg(value)
+    return scalars.select(reflects, scalars.sub(mirrored, slope), value)
+
+
 # -- modified Bessel functions ---------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Callable
+from functools import partial
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -84,6 +85,26 @@ def _trigamma(x: float) -> float:
     return (
         total + inverse + square / 2 + square * inverse * (1 / 6 - square * (1 / 30 - square * (1 / 42 - square / 30)))
     )
+
+
+def _polygamma(order: int, x: float) -> float:
+    """By the recurrence up to 60, then (−1)ⁿ⁺¹·(n − 1)!·(1/xⁿ + n/2xⁿ⁺¹ + Σ B₂ₖ·(2k + n − 1)!/((2k)!·(n − 1)!·x²ᵏ⁺ⁿ))."""
+    sign = (-1.0) ** (order + 1)
+    if x < 0.5:
+        fraction = x - math.floor(x) if math.isfinite(x) else math.nan
+        if fraction == 0:
+            return sign * math.inf
+        cotangent = 1.0 / math.tan(math.pi * fraction)
+        slope = sum(c * cotangent**k for k, c in enumerate(special_scalars.cotangent_derivative(order)))
+        return -sign * _polygamma(order, 1.0 - x) - math.pi ** (order + 1) * slope
+    total = 0.0
+    while x < 60:
+        total += math.factorial(order) / x ** (order + 1)
+        x += 1.0
+    total += math.factorial(order - 1) / x**order + math.factorial(order) / (2 * x ** (order + 1))
+    for k, bernoulli in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66), 1):
+        total += bernoulli * math.factorial(2 * k + order - 1) / (math.factorial(2 * k) * x ** (2 * k + order))
+    return sign * total
 
 
 def _erfinv(x: float) -> float:
@@ -208,6 +229,29 @@ class Trigamma(SpecialFunction, op="trigamma"):
         return _each(_trigamma, x)
 
 
+class Polygamma(SpecialFunction, op="polygamma"):
+    """result = the derivative of order `order` ≥ 2 of digamma; (−1)ⁿ⁺¹·inf at 0, −1, −2, …"""
+
+    DEFAULTS: ClassVar = {"order": 2}
+    COST = 300
+    FORMULA = staticmethod(special_scalars.polygamma)
+    SAMPLES = (
+        *(
+            Sample((("m", "n"),), {"order": order}, values={0: "positive"}, oracle=Oracle("aten.polygamma.default", (order, Arg(0))))
+            for order in (2, 3, 6)
+        ),
+        Sample((("m", "n"),), {"order": 2}, dtypes=(F32, F64)),
+    )  # fmt: skip
+
+    def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
+        dtype = self.operand_dtype()
+        wide = scalars.convert(operands[0], dtype, F64)
+        return scalars.convert(special_scalars.polygamma(scalars, wide, self.attribute("order")), F64, dtype)
+
+    def numpy_function(self, x: Array) -> Array:
+        return _each(partial(_polygamma, self.attribute("order")), x)
+
+
 class BesselI0(SpecialFunction, op="bessel_i0", aten=["aten.i0.default"]):
     """result = I₀(x), the modified Bessel function of order 0."""
 
@@ -250,5 +294,5 @@ class BesselI1e(SpecialFunction, op="bessel_i1e", aten=["aten.special_i1e.defaul
 
 __all__ = [
     "BesselI0", "BesselI0e", "BesselI1", "BesselI1e", "Digamma", "ErfInv", "Erfc", "Erfcx", "Lgamma", "Ndtri",
-    "SpecialFunction", "Trigamma",
+    "Polygamma", "SpecialFunction", "Trigamma",
 ]  # fmt: skip

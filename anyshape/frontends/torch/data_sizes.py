@@ -93,7 +93,7 @@ def _as_rows(builder: GraphBuilder, columns: Sequence[SSAValue]) -> SSAValue:
 def lower_nonzero_static(builder: GraphBuilder, x: SSAValue, *, size: Value, fill_value: int = -1) -> SSAValue:
     """The first `size` of the indices of elements that are not 0; rows of `fill_value` where there are fewer"""
     if not rank_of(x.type):
-        raise Unsupported("the places of a tensor without axes")
+        return builder.constant(fill_value, I64, (Size.of(size), 0))
     room = (Size.of(size),)
     chosen = as_bool(builder, _flat(builder, x))
     sizes = sizes_of(chosen.type)

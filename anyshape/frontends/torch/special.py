@@ -29,7 +29,7 @@ from anyshape.dialects.dhlo import (
 )
 from anyshape.dialects.dhlo.bits import BitcastConvert
 from anyshape.dialects.dhlo.reduction import accumulation_dtype
-from anyshape.dialects.dhlo.special import Digamma, Trigamma
+from anyshape.dialects.dhlo.special import Digamma, Polygamma, Trigamma
 from anyshape.dialects.dtypes import F32, F64, I32, I64
 from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
@@ -62,10 +62,15 @@ def lower_angle(builder: GraphBuilder, x: SSAValue) -> SSAValue:
 
 @lowers("aten.polygamma.default")
 def lower_polygamma(builder: GraphBuilder, order: int, x: SSAValue) -> SSAValue:
-    """The derivatives of digamma: itself and the first"""
-    if order not in (0, 1):
+    """The derivatives of digamma"""
+    if not 0 <= order <= _HIGHEST_ORDER:
         raise Unsupported(f"the polygamma function of order {order}")
-    return builder.emit(Trigamma if order else Digamma, builder.convert(x, builder.result_dtype))
+    x = builder.convert(x, builder.result_dtype)
+    return builder.emit(Polygamma, x, order=order) if order > 1 else builder.emit(Trigamma if order else Digamma, x)
+
+
+_HIGHEST_ORDER = 64
+"""Derivatives are written out term by term."""
 
 
 @lowers("aten.ldexp.Tensor")
