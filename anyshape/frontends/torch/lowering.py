@@ -31,6 +31,7 @@ from anyshape.frontends.torch import (
     distances,
     elementwise,
     fourier,
+    fractional_pooling,
     indexing,
     linear_systems,
     movement,
@@ -58,8 +59,8 @@ from anyshape.frontends.torch.unsupported import Unsupported
 
 FAMILIES = (
     antialias, assertions, bags, channel_norms, complex_arithmetic, contraction, convolution, creation, cumulative,
-    data_sizes, dequantising, distances, elementwise, fourier, indexing, linear_systems, movement, normalization,
-    orthogonal, planes, pooling, random, recurrent, reductions, resampling, scattering, scatters, segments, shuffles,
+    data_sizes, dequantising, distances, elementwise, fourier, fractional_pooling, indexing, linear_systems, movement,
+    normalization, orthogonal, planes, pooling, random, recurrent, reductions, resampling, scattering, scatters, segments, shuffles,
     sorting, special, substitutes, views, windows,
 )  # fmt: skip
 """The modules whose functions fill `LOWERINGS` when they are imported."""

@@ -20,10 +20,11 @@ def replaced(owner: object, name: str, value: object) -> Generator[None]:
 
 @contextmanager
 def replaced_item(table: MutableMapping[Any, Any], key: object, value: object) -> Generator[None]:
-    """`table[key]` is `value` while inside."""
-    before = table[key]
+    """`table[key]` is `value` while inside, whether or not there is one outside."""
+    before = [table[key]] if key in table else []
     table[key] = value
     try:
         yield
     finally:
-        table[key] = before
+        del table[key]
+        table.update((key, each) for each in before)

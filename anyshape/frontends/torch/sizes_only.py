@@ -58,10 +58,19 @@ def _affine_grid(theta: torch.Tensor, size: Sequence[int], _align_corners: bool)
     return theta.new_empty((n, *rest, len(rest)))
 
 
-_SIZES: dict[Any, Callable[..., torch.Tensor]] = {
+def _fractional_max_pool(
+    x: torch.Tensor, kernel_size: Sequence[int], output_size: Sequence[int], _samples: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    sizes = (*x.shape[: -len(kernel_size)], *output_size)
+    return x.new_empty(sizes), x.new_empty(sizes, dtype=torch.int64)
+
+
+_SIZES: dict[Any, Callable[..., Any]] = {
     _aten.affine_grid_generator.default: _affine_grid,
     _aten.channel_shuffle.default: _channel_shuffle,
     _aten.col2im.default: _col2im,
+    _aten.fractional_max_pool2d.default: _fractional_max_pool,
+    _aten.fractional_max_pool3d.default: _fractional_max_pool,
     _aten.im2col.default: _im2col,
     _aten.pixel_shuffle.default: _pixel_shuffle,
     _aten.pixel_unshuffle.default: _pixel_unshuffle,
