@@ -43,7 +43,7 @@ class FoldPass(RewritePass):
 
     A result is kept only where the program does not grow: it has at most `limit` bytes, or, for elementwise ops and
     concatenations, at most as many as the weights that go with it, which nobody else uses, or it becomes filters of convolutions, which
-    must lie together. Reductions and products of more
+    must lie together; so are parts of a weight that are only put together in another order. Reductions and products of more
     than `limit` bytes are left to their kernels. Of live weights the store gets the recipe, since their values are not known.
 
     Args:
@@ -61,7 +61,7 @@ class FoldPass(RewritePass):
                 return None
             if isinstance(op, Elementwise) and all(isinstance(value.owner, Constant) for value in op.operands):
                 return _fold_splat(op, rewriter)
-            return _fold_arrays(op, rewriter, arrays) if self._is_worth(op) else None
+            return _fold_arrays(op, rewriter, arrays) if self._is_worth(op) or _is_reordered(op, arrays) else None
 
         return rewrite
 
@@ -75,6 +75,19 @@ class FoldPass(RewritePass):
             return True
         freed = [value for value in op.operands if isinstance(value.owner, Weight) and value.has_one_use()]
         return isinstance(op, Elementwise | Concatenate) and result_bytes <= sum(map(_bytes, freed))
+
+
+def _is_reordered(op: DhloOp, arrays: ConstantStore | None) -> bool:
+    """Whether an op takes a part of a weight that is used in parts only, no more of them than it is, which are put together again."""
+    if not isinstance(op, Slice) or not isinstance(weight := op.operands[0].owner, Weight) or arrays is None:
+        return False
+    parts = [use.operation for use in weight.result.uses]
+    if arrays.is_live(weight.attribute("name")) or not all(
+        isinstance(part, Slice) and _is_static(part) for part in parts
+    ):
+        return False
+    joined = all(isinstance(use.operation, Concatenate) for part in parts for use in part.results[0].uses)
+    return joined and sum(_bytes(part.results[0]) for part in parts) <= _bytes(weight.result)
 
 
 def _becomes_filters(op: DhloOp) -> bool:

@@ -10,6 +10,7 @@ Where rows are few, or weights so large that each thread should read its part of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anyshape.codegen.contract.driver import SLOTS, Slot, block_name, declare_block_driver
@@ -20,12 +21,13 @@ from anyshape.codegen.tiles.pack import pack_rhs_arguments
 from anyshape.codegen.tiles.schedule import Schedule
 from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, tile_shape
 from anyshape.codegen.whole.body import WholeBody
-from anyshape.codegen.whole.cells import RecurrentLayer, Units
+from anyshape.codegen.whole.cells import Place, RecurrentLayer, Units
 from anyshape.codegen.whole.units import (
     BLOCK_ROWS,
     LEAST_STEPS,
     SharedUnits,
     emit_is_shared,
+    has_two_products,
     is_shared,
     shared_bytes,
     shares_units,
@@ -58,13 +60,26 @@ def recurrence_schedule(op: Recurrence, machine: Machine) -> Schedule:
 
 
 def _gates_bytes(op: Recurrence) -> Size:
-    bytes_ = op.operand_sizes(1)[1] * BLOCK_ROWS * op.operand_dtype().bytes
+    """Of the sums of a block of rows, and of the factors of a second product behind them."""
+    _, gates, units = op.operand_sizes(1)
+    bytes_ = (gates + units * has_two_products(op)) * BLOCK_ROWS * op.operand_dtype().bytes
     return (bytes_ + LINE - 1) // LINE * LINE
 
 
 def _panels_bytes(op: Recurrence) -> Size:
-    _, gates, units = op.operand_sizes(1)
-    return (gates + PANEL - 1) // PANEL * PANEL * units * op.operand_dtype().bytes
+    units = op.operand_sizes(1)[2]
+    columns = sum((_whole_panels(units * (end - first)) for first, end in _products_of(op)), Size.const(0))
+    return columns * units * op.operand_dtype().bytes
+
+
+def _whole_panels(columns: Size) -> Size:
+    return (columns + PANEL - 1) // PANEL * PANEL
+
+
+def _products_of(op: Recurrence) -> list[tuple[int, int]]:
+    """The gates [first, end) of each product of a step."""
+    gates = op.cell.gates
+    return [(0, gates - 1), (gates - 1, gates)] if has_two_products(op) else [(0, gates)]
 
 
 def emit_recurrence(body: WholeBody) -> None:
@@ -98,6 +113,16 @@ def _emit_rows(emitter: _Emitter) -> None:
         high = b.minimum(b.sub(body.end, start), batch)
         with b.if_(b.cmp("slt", b.minimum(low, safe), high)).then():
             emitter.emit_direction(direction, low, high)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """Some gates of a direction: where their weights, biases and sums begin, and the columns that they are."""
+
+    rhs: Value
+    bias: Value
+    sums: Value
+    columns: Value
 
 
 @dataclass
@@ -137,53 +162,85 @@ class _Emitter:
     def emit_direction(self, direction: int, low: Value, high: Value) -> None:
         """All steps of the rows [low, high) of one direction."""
         b, layer = self.body.b, self.layer
-        self._emit_weights(direction)
+        self._emit_fixed_slots()
+        products = self._emit_products(direction)
         number = b.const(b.i64, direction)
         with b.for_(low, high, BLOCK_ROWS) as block:
             rows = b.minimum(b.sub(high, block.index), BLOCK_ROWS)
             self._set(Slot.ROWS, rows)
             with b.for_(0, layer.steps) as step:
-                place = layer.place(number, step.index)
-                pointers, stride = layer.before(place, block.index)
-                self._set(Slot.LHS, pointers[0])
-                self._set(Slot.LHS_ROW, stride)
-                b.call(block_name(str(self.op.operand_dtype())), [self.task])
-                with b.for_(0, rows) as row:
-                    sums = b.offset(self.body.scratch, self.element, b.mul(row.index, layer.gates))
-                    products = [
-                        b.offset(sums, self.element, b.mul(layer.units, gate)) for gate in range(self.op.cell.gates)
-                    ]
-                    units = Units(b.const(b.i64, 0), layer.units, products)
-                    layer.emit_cell(place, b.add(block.index, row.index), units)
+                self._emit_step(layer.place(number, step.index), block.index, rows, products)
 
-    def _emit_weights(self, direction: int) -> None:
-        """Pack a direction's weights, or have the driver read them where they lie; fill the record but for its rows."""
-        b, body = self.body.b, self.body
-        element = self.element
-        weights = b.offset(body.inputs[1], element, b.mul(b.mul(self.layer.gates, self.layer.units), direction))
-        bias = b.offset(body.inputs[2], element, b.mul(self.layer.gates, direction))
-        panel_stride = b.mul(self.layer.units, PANEL)
-        with b.if_(self.packs).then(), b.for_(0, b.ceildiv(self.layer.gates, PANEL)) as panel:
-            first = b.mul(panel.index, PANEL)
-            source = b.offset(weights, element, b.mul(first, self.layer.units))
-            columns = b.minimum(b.sub(self.layer.gates, first), PANEL)
-            target = b.offset(self.panels, element, b.mul(panel.index, panel_stride))
-            b.call(
-                pack_rhs_name(str(self.op.operand_dtype())),
-                [source, b.const(b.i64, 1), self.layer.units, self.layer.units, columns, target],
-            )
-        self._set(Slot.COLUMNS, self.layer.gates)
-        self._set(Slot.DEPTH, self.layer.units)
+    def _emit_step(self, place: Place, first: Value, rows: Value, products: Sequence[_Product]) -> None:
+        """One step of `rows` rows from `first` on."""
+        b, layer = self.body.b, self.layer
+        pointers, stride = layer.before(place, first)
+        self._emit_product(products[0], pointers[0], stride)
+        if len(products) > 1:
+            factors = b.offset(self.body.scratch, self.element, b.mul(layer.gates, BLOCK_ROWS))
+            with b.for_(0, rows) as row:
+                own = b.offset(factors, self.element, b.mul(row.index, layer.units))
+                layer.emit_reset(place, b.add(first, row.index), self._units_of(row.index), own)
+            self._emit_product(products[1], factors, layer.units)
+        with b.for_(0, rows) as row:
+            layer.emit_cell(place, b.add(first, row.index), self._units_of(row.index))
+
+    def _units_of(self, row: Value) -> Units:
+        """All units of a row of the block."""
+        b, layer = self.body.b, self.layer
+        sums = b.offset(self.body.scratch, self.element, b.mul(row, layer.gates))
+        gates = range(self.op.cell.gates)
+        products = [b.offset(sums, self.element, b.mul(layer.units, gate)) for gate in gates]
+        return Units(b.const(b.i64, 0), layer.units, products)
+
+    def _emit_product(self, product: _Product, lhs: Value, stride: Value) -> None:
+        """The sums of a product's gates, of rows that are `stride` apart from `lhs` on."""
+        self._set(Slot.LHS, lhs)
+        self._set(Slot.LHS_ROW, stride)
+        self._set(Slot.COLUMNS, product.columns)
+        self._set(Slot.RHS, product.rhs)
+        self._set(Slot.OUT, product.sums)
+        self._set(Slot.INIT, product.bias)
+        self.body.b.call(block_name(str(self.op.operand_dtype())), [self.task])
+
+    def _emit_fixed_slots(self) -> None:
+        b, units = self.body.b, self.layer.units
+        self._set(Slot.DEPTH, units)
         self._set(Slot.LHS_DEPTH, 1)
-        self._set(Slot.RHS, b.select(self.packs, self.panels, weights))
         self._set(Slot.RHS_DEPTH, b.select(self.packs, b.const(b.i64, PANEL), b.const(b.i64, 1)))
-        self._set(Slot.RHS_COLUMN, b.select(self.packs, b.const(b.i64, 1), self.layer.units))
-        self._set(Slot.RHS_PANEL, panel_stride)
+        self._set(Slot.RHS_COLUMN, b.select(self.packs, b.const(b.i64, 1), units))
+        self._set(Slot.RHS_PANEL, b.mul(units, PANEL))
         self._set(Slot.PACKED, b.convert(self.packs, b.i64, signed=False))
-        self._set(Slot.OUT, body.scratch)
         self._set(Slot.OUT_ROW, self.layer.gates)
-        self._set(Slot.INIT, bias)
         self._set(Slot.RHS_SCRATCH, self.panels)
+
+    def _emit_products(self, direction: int) -> list[_Product]:
+        """The products of a step. Pack a direction's weights, or have the driver read them where they lie."""
+        b, body, layer, element = self.body.b, self.body, self.layer, self.element
+        products: list[_Product] = []
+        panels = self.panels
+        for first, end in _products_of(self.op):
+            row = b.add(b.mul(layer.gates, direction), b.mul(layer.units, first))
+            weights = b.offset(body.inputs[1], element, b.mul(row, layer.units))
+            bias = b.offset(body.inputs[2], element, row)
+            sums = b.offset(body.scratch, element, b.mul(layer.units, first))
+            columns = b.mul(layer.units, end - first)
+            with b.if_(self.packs).then():
+                self._emit_pack(weights, columns, panels)
+            products.append(_Product(b.select(self.packs, panels, weights), bias, sums, columns))
+            packed = b.mul(b.mul(b.ceildiv(columns, PANEL), PANEL), layer.units)
+            panels = b.offset(panels, element, packed)
+        return products
+
+    def _emit_pack(self, weights: Value, columns: Value, panels: Value) -> None:
+        b, units, element = self.body.b, self.layer.units, self.element
+        with b.for_(0, b.ceildiv(columns, PANEL)) as panel:
+            first = b.mul(panel.index, PANEL)
+            source = b.offset(weights, element, b.mul(first, units))
+            count = b.minimum(b.sub(columns, first), PANEL)
+            target = b.offset(panels, element, b.mul(first, units))
+            strides = [b.const(b.i64, 1), units]
+            b.call(pack_rhs_name(str(self.op.operand_dtype())), [source, *strides, units, count, target])
 
 
 __all__ = ["emit_recurrence", "recurrence_schedule"]

@@ -35,11 +35,18 @@ _MOST_ROWS = 8 * BLOCK_ROWS
 def shares_units(op: Recurrence, machine: Machine) -> bool:
     """Whether a step of one row takes so long that handing out its parts pays."""
     units = op.operand_sizes(1)[2]
+    if has_two_products(op):
+        return False
     if machine.threads < 2 or not units.is_constant or units.value <= PANEL:
         return False
     bytes_ = _weight_bytes(op)
     rate = machine.rates.l2 if bytes_ <= machine.l2 else max(machine.rates.l3, machine.rates.memory)
     return bytes_ / rate > WORTH * machine.rates.region
+
+
+def has_two_products(op: Recurrence) -> bool:
+    """Whether a step has a product of what the one before it gives: all units of a row must be there in between."""
+    return op.cell_name == "gru_reset_before"
 
 
 def _weight_bytes(op: Recurrence) -> int:
@@ -243,5 +250,5 @@ def _emit_step(module: ModuleBuilder, name: str, op: Recurrence, machine: Machin
 
 
 __all__ = [
-    "BLOCK_ROWS", "LEAST_STEPS", "SharedUnits", "emit_is_shared", "is_shared", "shared_bytes", "shares_units",
+    "BLOCK_ROWS", "LEAST_STEPS", "SharedUnits", "emit_is_shared", "has_two_products", "is_shared", "shared_bytes", "shares_units",
 ]  # fmt: skip

@@ -2,83 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo.base import REQUIRED, Array, Environment, Sample
+from anyshape.dialects.dhlo.cells import CELLS, Activation, Cell, CellRules, Product
 from anyshape.dialects.dhlo.whole import Whole
 from anyshape.dialects.dtypes import F32, F64
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
 from anyshape.symbolic import Size
 
-Step = Callable[[list[Array], list[Array], list[Array]], list[Array]]
 
-
-def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
-
-
-def _lstm(x: list[Array], h: list[Array], states: list[Array]) -> list[Array]:
-    i, f, g, o = (a + b for a, b in zip(x, h, strict=True))
-    cell = _sigmoid(f) * states[1] + _sigmoid(i) * np.tanh(g)
-    return [_sigmoid(o) * np.tanh(cell), cell]
-
-
-def _gru(x: list[Array], h: list[Array], states: list[Array]) -> list[Array]:
-    r, z = _sigmoid(x[0] + h[0]), _sigmoid(x[1] + h[1])
-    n = np.tanh(x[2] + r * h[2])
-    return [(1 - z) * n + z * states[0]]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A kind of cell: how many gates and states it has, and its step in numpy."""
-
-    gates: int
-    states: int
-    step: Step
-
-
-CELLS: Mapping[str, Cell] = {
-    "lstm": Cell(4, 2, _lstm),
-    "gru": Cell(3, 1, _gru),
-    "tanh": Cell(1, 1, lambda x, h, _: [np.tanh(x[0] + h[0])]),
-    "relu": Cell(1, 1, lambda x, h, _: [np.maximum(x[0] + h[0], 0)]),
-}
-
-
-def _sample(cell: str, directions: tuple[int, ...]) -> Sample:
+def _sample(cell: str, directions: tuple[int, ...], **others: Any) -> Sample:
     d, gates = len(directions), CELLS[cell].gates
-    operands = (("n", "m", d * gates * 3), (d, gates * 3, 3), (d, gates * 3), *[(d, "m", 3)] * CELLS[cell].states)
+    operands = [("n", "m", d * gates * 3), (d, gates * 3, 3), (d, gates * 3), *[(d, "m", 3)] * CELLS[cell].states]
+    if others.get("peepholes"):
+        operands.append((d, 9))
     values = dict.fromkeys(range(len(operands)), "unit")
-    return Sample(operands, {"cell": cell, "reversed": directions}, (F32, F64), {}, values)
+    return Sample(tuple(operands), {"cell": cell, "reversed": directions, **others}, (F32, F64), {}, values)
 
 
 class Recurrence(Whole, op="recurrence"):
     """h_t = cell(x_t, W·h_{t−1} + bias) for each direction; `reversed` says of each (0 or 1) whether its steps go backwards.
 
-    Operands x [s, b, d·g·n] (the inputs' part of the gates), W [d, g·n, n], bias [d, g·n], h [d, b, n] and, for `lstm`, c [d, b, n],
-    where d is the number of directions, n that of units, and g that of gates of the `cell`. Result [k, s, b, d·n]: h of all steps
-    and, for `lstm`, whose k is 2, c of all steps. With a = x_t and y = W·h + bias cut into gates,
+    Operands x [s, b, d·g·n] (the inputs' part of the gates), W [d, g·n, n], bias [d, g·n], h [d, b, n], for `lstm` c [d, b, n] and, with
+    `peepholes`, p [d, 3·n] of i, o and f, where d is the number of directions, n that of units, and g that of gates of the `cell`. Result
+    [k, s, b, d·n]: h of all steps and, for `lstm`, whose k is 2, c of all steps. With a = x_t and y = W·h + bias cut into gates,
 
-        lstm   i f g o:  c = σ(a_f + y_f)·c + σ(a_i + y_i)·tanh(a_g + y_g),  h = σ(a_o + y_o)·tanh(c)
-        gru    r z n:    h = (1 − z)·tanh(a_n + r·y_n) + z·h with r = σ(a_r + y_r), z = σ(a_z + y_z)
-        tanh, relu:      h = tanh(a + y), max(a + y, 0)
+        lstm   i f g o:  c' = f(a_f + y_f + p_f·c)·c + f(a_i + y_i + p_i·c)·g(a_g + y_g),  h = f(a_o + y_o + p_o·c')·k(c')
+        gru    r z n:    h = (1 − z)·g(a_n + r·y_n) + z·h with r = f(a_r + y_r), z = f(a_z + y_z)
+        gru_reset_before: the same with g(a_n + W_n·(r·h) + bias_n)
+        rnn:             h = f(a + y)
 
-    (Gates in the order of PyTorch and cuDNN; Hochreiter and Schmidhuber, Long Short-Term Memory, 1997; Cho et al., 2014, with the reset
-    gate behind the product.)
+    `functions` are f, g and k, separated by spaces, each with its numbers behind colons (`dhlo.cells`); by default σ, tanh and
+    tanh, and tanh for `rnn`. What goes into those of gates is kept in [−clip, clip], unless `clip` is 0. With `couples`, the
+    forget gate is 1 − i.
+
+    (Gates in the order of PyTorch and cuDNN; Hochreiter and Schmidhuber, Long Short-Term Memory, 1997; Gers and Schmidhuber, Recurrent Nets
+    that Time and Count, 2000; Cho et al., 2014, with the reset gate behind the product or before.)
     """
 
-    DEFAULTS: ClassVar = {"cell": REQUIRED, "reversed": REQUIRED}
+    DEFAULTS: ClassVar = {
+        "cell": REQUIRED, "reversed": REQUIRED, "functions": "", "clip": 0.0, "couples": False, "peepholes": False,
+    }  # fmt: skip
     SAMPLES = (
         *(_sample(cell, (0,)) for cell in CELLS),
-        _sample("lstm", (0, 1)),
-        _sample("gru", (0, 1)),
-        _sample("tanh", (1,)),
+        *(_sample(cell, (0, 1)) for cell in ("lstm", "gru", "gru_reset_before")),
+        _sample("rnn", (1,), functions="relu"),
+        _sample("rnn", (0,), functions="elu:0.5", clip=0.4),
+        _sample("lstm", (0, 1), peepholes=True, couples=True, clip=0.6),
+        _sample("lstm", (1,), peepholes=True, functions="hard_sigmoid:0.3:0.4 softsign scaled_tanh:0.9:1.2"),
     )
 
     @classmethod
@@ -86,19 +62,21 @@ class Recurrence(Whole, op="recurrence"):
         if attributes["cell"] not in CELLS:
             raise VerifyException(f"{cls.name}: cell {attributes['cell']} is not one of {', '.join(CELLS)}")
         cell = CELLS[attributes["cell"]]
+        has_peepholes = attributes["peepholes"]
         dtypes = {dtype_of(operand) for operand in operands}
-        if len(operands) != 3 + cell.states or len(dtypes) != 1 or not dtypes <= {F32, F64}:
-            raise VerifyException(f"{cls.name} takes {3 + cell.states} tensors of f32, or of f64")
+        count = 3 + cell.states + has_peepholes
+        if len(operands) != count or len(dtypes) != 1 or not dtypes <= {F32, F64}:
+            raise VerifyException(f"{cls.name} takes {count} tensors of f32, or of f64")
+        _verify_rules(cls.name, attributes)
         x, weight, bias, *states = (sizes_of(operand) for operand in operands)
         if len(x) != 3 or len(weight) != 3:
             raise VerifyException(f"{cls.name}: x and W have three axes each")
         d, units = Size.const(len(attributes["reversed"])), weight[2]
         steps, batch = x[0], x[1]
-        state = (d, batch, units)
-        expected = ((steps, batch, d * cell.gates * units), (d, cell.gates * units, units), (d, cell.gates * units))
-        for what, got, sizes in zip(
-            ("x", "W", "bias", "h", "c"), (x, weight, bias, *states), (*expected, state, state), strict=False
-        ):
+        expected = [(steps, batch, d * cell.gates * units), (d, cell.gates * units, units), (d, cell.gates * units)]
+        expected += [(d, batch, units)] * cell.states + [(d, units * 3)] * has_peepholes
+        names = ("x", "W", "bias", *("h", "c")[: cell.states], "p")
+        for what, got, sizes in zip(names, (x, weight, bias, *states), expected, strict=False):
             if tuple(got) != sizes:
                 raise VerifyException(
                     f"{cls.name}: {what} has sizes {list(map(str, got))}, expected {list(map(str, sizes))}"
@@ -115,6 +93,14 @@ class Recurrence(Whole, op="recurrence"):
         return self.attribute("cell")
 
     @property
+    def rules(self) -> CellRules:
+        return rules_of(self.attribute_values)
+
+    @property
+    def has_peepholes(self) -> bool:
+        return self.attribute("peepholes")
+
+    @property
     def reversed(self) -> tuple[bool, ...]:
         return tuple(bool(each) for each in self.integers("reversed"))
 
@@ -123,20 +109,46 @@ class Recurrence(Whole, op="recurrence"):
         x, weight, bias, *first = [np.asarray(operand, np.float64) for operand in operands]
         steps, batch, _ = x.shape
         directions, _, units = weight.shape
-        x = x.reshape(steps, batch, directions, self.cell.gates, units)
+        gates, rules = self.cell.gates, self.rules
+        x = x.reshape(steps, batch, directions, gates, units)
+        peepholes = first.pop().reshape(directions, 3, units) if self.has_peepholes else None
         result = np.zeros((self.cell.states, steps, batch, directions, units))
         with np.errstate(all="ignore"):
             for d, backwards in enumerate(self.reversed):
                 states: list[Array] = [state[d] for state in first]
+                own = [] if peepholes is None else list(peepholes[d])
+                product = _product(weight[d].reshape(gates, units, units), bias[d].reshape(gates, units))
                 for t in reversed(range(steps)) if backwards else range(steps):
-                    products: Array = (states[0] @ weight[d].T + bias[d]).reshape(batch, self.cell.gates, units)
-                    inputs: Array = x[t, :, d]
-                    of_inputs, of_products = (
-                        [each[:, g] for g in range(self.cell.gates)] for each in (inputs, products)
-                    )
-                    states = self.cell.step(of_inputs, of_products, states)
+                    inputs: list[Array] = [x[t, :, d, gate] for gate in range(gates)]
+                    states = self.cell.step(rules, inputs, product, own, states)
                     result[:, t, :, d] = states
         return [result.reshape(*result.shape[:3], directions * units).astype(dtype)]
 
 
-__all__ = ["CELLS", "Cell", "Recurrence"]
+def _product(weight: Array, bias: Array) -> Product:
+    """W·h + bias of some gates; W is [g, n, n], bias [g, n]."""
+    return lambda h, first, gates: [h @ weight[gate].T + bias[gate] for gate in range(first, first + gates)]
+
+
+def rules_of(attributes: Mapping[str, Any]) -> CellRules:
+    """The rules that the attributes say; ValueError for functions that are none."""
+    usual = CELLS[attributes["cell"]].functions
+    names = attributes["functions"].split() or usual
+    return CellRules(tuple(map(Activation.of, names)), attributes["clip"], attributes["couples"])
+
+
+def _verify_rules(name: str, attributes: Mapping[str, Any]) -> None:
+    cell = attributes["cell"]
+    try:
+        rules = rules_of(attributes)
+    except ValueError as error:
+        raise VerifyException(f"{name}: {error}") from error
+    if len(rules.functions) != len(CELLS[cell].functions):
+        raise VerifyException(f"{name}: {len(rules.functions)} functions, expected {len(CELLS[cell].functions)}")
+    if not rules.clip >= 0:
+        raise VerifyException(f"{name}: clip is {rules.clip}, expected a bound above 0, or 0 for none")
+    if cell != "lstm" and (attributes["peepholes"] or attributes["couples"]):
+        raise VerifyException(f"{name}: a cell {cell} has neither peepholes nor coupled gates")
+
+
+__all__ = ["Recurrence", "rules_of"]

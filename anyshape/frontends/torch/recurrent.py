@@ -142,7 +142,8 @@ def _layer(
         own, bias = None, builder.constant(0, wide, (len(parts), gates))
     inputs = lower_linear(builder, x, weights, own)
     is_reversed = tuple(range(len(parts)))  # the second direction goes from the end
-    return builder.emit(Recurrence, inputs, recurrent_weights, bias, *first, cell=cell, reversed=is_reversed)
+    kind = {"cell": cell} if cell in ("lstm", "gru") else {"cell": "rnn", "functions": cell}
+    return builder.emit(Recurrence, inputs, recurrent_weights, bias, *first, **kind, reversed=is_reversed)
 
 
 def _last_states(builder: GraphBuilder, history: SSAValue, number: int, directions: int) -> list[SSAValue]:

@@ -130,8 +130,9 @@ def _by_numpy(model: Any, feeds: dict[str, Any], op: str, d: int, *, before_rese
                     h = _sigmoid(np.clip(o + po * c, -clip, clip)) * np.tanh(c)
                 elif op == "GRU":
                     (rz, rr, rh), (bz, br, bh), (xz, xr, xh) = np.split(r, 3), np.split(recurrent, 3), np.split(x, 3)
-                    z, reset = _sigmoid(xz + rz @ h + bz), _sigmoid(xr + rr @ h + br)
-                    n = np.tanh(xh + (reset * (rh @ h + bh) if before_reset else rh @ (reset * h) + bh))
+                    z, reset = (_sigmoid(np.clip(each, -clip, clip)) for each in (xz + rz @ h + bz, xr + rr @ h + br))
+                    own_n = reset * (rh @ h + bh) if before_reset else rh @ (reset * h) + bh
+                    n = np.tanh(np.clip(xh + own_n, -clip, clip))
                     h = (1 - z) * n + z * h
                 else:
                     h = activation(x + r @ h + recurrent)
@@ -154,22 +155,38 @@ def test_sequences_of_their_own_length(op: str, attributes: dict[str, Any], dire
 
 @pytest.mark.parametrize("lengths", [False, True])
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
-def test_peepholes_clips_and_coupled_gates(direction: str, lengths: bool) -> None:
+@pytest.mark.parametrize("couples", [False, True])
+def test_peepholes_clips_and_coupled_gates(direction: str, lengths: bool, couples: bool) -> None:
+    """Of any number of steps, by the reference and by the kernel."""
     model = _model(
-        "LSTM", lengths=lengths, peepholes=True, states=True, steps=4, clip=0.7, input_forget=1, direction=direction
+        "LSTM", lengths=lengths, peepholes=True, states=True, clip=0.7, input_forget=int(couples), direction=direction
     )
-    feeds = _feeds(model, 4, 3)
-    wanted = _by_numpy(
-        model, feeds, "LSTM", 2 if direction == "bidirectional" else 1, couples=True, clip=np.float32(0.7)
-    )
-    for got, each in zip(interpreted(model, feeds), wanted, strict=True):
-        assert_close(got, each, 1e-4)
+    graph, program = imported(model), anyshape.compile(model)
+    d = 2 if direction == "bidirectional" else 1
+    for call in CALLS:
+        feeds = _feeds(model, *call)
+        wanted = _by_numpy(model, feeds, "LSTM", d, couples=couples, clip=np.float32(0.7))
+        for results in (interpreted(graph, feeds), program(**feeds)):
+            for got, each in zip(results, wanted, strict=True):
+                assert_close(got, each, 1e-4)
 
 
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_a_reset_gate_before_the_product(direction: str) -> None:
-    model = _model("GRU", states=True, steps=5, direction=direction)
-    check_compiled(model, _feeds(model, 5, 2), _feeds(model, 5, 1), tolerance=1e-4)
+    model = _model("GRU", states=True, direction=direction)
+    check_compiled(model, *(_feeds(model, *call) for call in CALLS), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("clip", [0.3, None])
+def test_a_reset_gate_before_the_product_in_sequences_of_their_own_length(clip: float | None) -> None:
+    others = {} if clip is None else {"clip": clip}
+    model = _model("GRU", states=True, lengths=True, direction="bidirectional", **others)
+    program = anyshape.compile(model)
+    for call in CALLS:
+        feeds = _feeds(model, *call)
+        wanted = _by_numpy(model, feeds, "GRU", 2, clip=np.inf if clip is None else np.float32(clip))
+        for got, each in zip(program(**feeds), wanted, strict=True):
+            assert_close(got, each, 1e-4)
 
 
 ACTIVATIONS: dict[str, Any] = {
@@ -182,20 +199,46 @@ ACTIVATIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations(name: str) -> None:
-    model = _model("RNN", steps=3, activations=[name], activation_alpha=[0.5], activation_beta=[0.1])
-    feeds = _feeds(model, 3, 2)
-    for got, wanted in zip(
-        interpreted(model, feeds), _by_numpy(model, feeds, "RNN", 1, activation=ACTIVATIONS[name]), strict=True
-    ):
-        assert_close(got, wanted, 1e-4)
+    model = _model("RNN", activations=[name], activation_alpha=[0.5], activation_beta=[0.1])
+    graph, program = imported(model), anyshape.compile(model)
+    for call in CALLS:
+        feeds = _feeds(model, *call)
+        wanted = _by_numpy(model, feeds, "RNN", 1, activation=ACTIVATIONS[name])
+        for results in (interpreted(graph, feeds), program(**feeds)):
+            for got, each in zip(results, wanted, strict=True):
+                assert_close(got, each, 1e-4)
+
+
+@pytest.mark.parametrize("lengths", [False, True])
+def test_directions_with_functions_of_their_own(lengths: bool) -> None:
+    """A layer for each: what one of them alone gives."""
+    model = _model("RNN", lengths=lengths, states=True, direction="bidirectional", activations=["Softsign", "Tanh"])
+    program = anyshape.compile(model)
+    feeds = _feeds(model, 6, 3)
+    each = [_by_numpy(model, feeds, "RNN", 2, activation=ACTIVATIONS["Softsign"]), _by_numpy(model, feeds, "RNN", 2)]
+    for number, got in enumerate(program(**feeds)):
+        axis = (1, 0)[number]
+        wanted = [np.take(each[direction][number], direction, axis) for direction in range(2)]
+        assert_close(got, np.stack(wanted, axis), 1e-4)
+
+
+def test_both_directions_are_one_product_and_gates_in_another_order_cost_nothing() -> None:
+    """Also where weights are larger than what is folded otherwise: first states, a product, the steps, directions in front."""
+    d, units, depth = 2, 40, 130
+    constants = {
+        "w": floats(d, 4 * units, depth), "r": floats(d, 4 * units, units), "bias": floats(d, 8 * units),
+    }  # fmt: skip
+    node = helper.make_node("LSTM", ["x", "w", "r", "bias"], ["y"], hidden_size=units, direction="bidirectional")
+    program = anyshape.compile(model_of([node], {"x": (FLOAT, ("s", "b", depth))}, ["y"], constants))
+    assert program.report().launches == 4
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(UnsupportedOps, match="linear_before_reset"):
-        imported(_model("GRU"))
     with pytest.raises(UnsupportedOps, match="'Sine'"):
         imported(_model("RNN", activations=["Sine"]))
     with pytest.raises(FileFormatError, match="direction"):
         imported(_model("RNN", direction="sideways"))
     with pytest.raises(FileFormatError, match="activations"):
         imported(_model("LSTM", activations=["Tanh"]))
+    with pytest.raises(FileFormatError, match="clip"):
+        imported(_model("LSTM", clip=-1.0))
