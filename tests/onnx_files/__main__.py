@@ -1,7 +1,7 @@
-"""ONNX files out of packages, one program each, beside ONNX Runtime: `python -m tests.onnx_files`.
+"""ONNX files out of packages, and nodes of the domain `com.microsoft`, one program each, beside ONNX Runtime: `python -m tests.onnx_files`.
 
-The exit status is 1 where a file cannot be compiled or a result is farther from ONNX Runtime's than its catalogue entry allows. A file
-whose package is not installed is passed over, and said to be.
+The exit status is 1 where one cannot be compiled or a result is farther from ONNX Runtime's than its catalogue entry allows. A file
+whose package is not installed is passed over, and said to be; so is a node for which ONNX Runtime has no kernel.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ import onnxruntime
 
 import anyshape
 from anyshape.support.errors import AnyshapeError, UnsupportedOps
+from tests.onnx_files import contrib
 from tests.onnx_files.catalogue import FILES, Array, RealFile
 
 
@@ -24,6 +27,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of the names of files; all files where there are none")
     names = parser.parse_args().names
+    return 1 if _run_files(names) + _run_nodes(names) else 0
+
+
+def _run_nodes(names: Sequence[str]) -> int:
+    """How many cases of `contrib` are not right."""
+    failed, counted = 0, Counter[str]()
+    for case in contrib.all_cases():
+        if names and not any(name in case.name for name in names):
+            continue
+        try:
+            print(f"right    {case.name}: {contrib.compared(case)}", flush=True)
+            counted["right"] += 1
+        except contrib.NotImplementedByPeer as error:
+            counted["skipped"] += 1
+            print(f"skipped  {case.name}: {error}")
+        except (AssertionError, AnyshapeError) as error:
+            failed += 1
+            print(f"FAILED   {case.name}: {_text(error)}", flush=True)
+    print(f"contrib: {counted['right']} right, {counted['skipped']} that ONNX Runtime lacks, {failed} failed")
+    return failed
+
+
+def _run_files(names: Sequence[str]) -> int:
+    """How many files are not right."""
     failed = 0
     for file in FILES:
         if names and not any(name in file.name for name in names):
@@ -37,7 +64,7 @@ def main() -> int:
         except (AssertionError, AnyshapeError) as error:
             failed += 1
             print(f"FAILED   {file.name}: {_text(error)}", flush=True)
-    return 1 if failed else 0
+    return failed
 
 
 def _text(error: Exception) -> str:

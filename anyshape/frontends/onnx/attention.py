@@ -249,6 +249,7 @@ def split_heads(b: GraphBuilder, x: Value, heads: int) -> Tensor:
     """[b, s, h·d] -> [b, h, s, d]."""
     if heads < 1:
         raise Malformed("the number of heads is not given")
+    b.check_rank(x, 3, 3)
     batch, length, width = x.sizes
     depth = b.graph.facts.simplify(width // heads)
     return b.transpose(b.reshape(x, (batch, length, heads, depth)), (0, 2, 1, 3))
@@ -340,6 +341,9 @@ def rotate(b: GraphBuilder, x: Tensor, cosines: Tensor, sines: Tensor, width: in
         cosines, sines: [b, s, width/2], or with a batch of 1.
         interleaved: pairs are neighbours, else halves of the width.
     """
+    b.check_rank(x, 4, 4)
+    b.check_rank(cosines, 3, 3)
+    b.check_rank(sines, 3, 3)
     batch, heads, length, depth = x.sizes
     turned = Size.const(width) if width else depth
     half = b.graph.facts.simplify(turned // 2)

@@ -61,6 +61,7 @@ from anyshape.frontends.onnx.evaluation import constant_elements
 from anyshape.frontends.onnx.ratios import Ratio
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import STANDARD, find_lowering
+from anyshape.frontends.onnx.signatures import applied
 from anyshape.frontends.onnx.values import Anything, Known, Value, as_objects, sizes_text
 from anyshape.nn import Graph, Tensor
 from anyshape.symbolic import Relation, Size, SizeLike, broadcast_size
@@ -157,7 +158,7 @@ class GraphBuilder:
         lowering = find_lowering(STANDARD, op, self.opset)
         if lowering is None:
             raise Unsupported(f"there is no lowering for {op}")
-        return lowering(self, *inputs, **attributes)
+        return applied(lowering, inputs, attributes)(self)
 
     def seed(self) -> Tensor:
         """The seed of a call's random numbers, an i64 of rank 0: an argument behind all others, from the first use on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from anyshape.dialects.dhlo import Add, Iota, Reduce
+from anyshape.dialects.dhlo import Add, And, Iota, Not, Reduce
 from anyshape.dialects.dtypes import I64
 from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.attention import (
@@ -41,11 +41,13 @@ def _key_mask(b: GraphBuilder, mask: Value, heads: Heads, filtered: float) -> Te
     """A mask of keys as what is added to scores, `filtered` where a key is hidden.
 
     Args:
-        mask: lengths [b], or numbers [b, t] or [b, s, t] that are 0 where a key is hidden.
+        mask: lengths [b]; all ends and then all starts [2·b]; or numbers [b, t] or [b, s, t] that are 0 where a key is hidden.
     """
-    if mask.rank == 1:
-        if b.prove(mask.sizes[0].eq(heads.q.sizes[0])) is False:
-            raise Unsupported("a mask of starts and ends has no lowering; one of lengths has")
+    batch = heads.q.sizes[0]
+    if mask.rank == 1 and b.prove(mask.sizes[0].eq(2 * batch)) is True and b.prove(batch.eq(0)) is not True:
+        ends, starts = (keys_below(b, heads, b.slice(mask, 0, first, batch)) for first in (ZERO, batch))
+        seen = b.emit(And, ends, b.emit(Not, starts))
+    elif mask.rank == 1:
         seen = keys_below(b, heads, mask)
     elif mask.rank in (2, 3):
         batch, *rows, keys = mask.sizes
@@ -123,6 +125,7 @@ def attend_projected(
         past: [2, b, h, p, d], keys and values in front of those of `projected`.
         scale: by default 1/√d.
     """
+    b.check_rank(projected, 3, 3)
     third = b.graph.facts.simplify(projected.sizes[2] // 3)
     widths = [Size.const(each) for each in hidden_sizes] or [third] * 3
     starts = (ZERO, widths[0], widths[0] + widths[1])
@@ -130,6 +133,7 @@ def attend_projected(
     q, k, v = (split_heads(b, part, num_heads) for part in parts)
     before = ZERO
     if past is not None:
+        b.check_rank(past, 5, 5)
         before = past.sizes[3]
         old = [b.reshape(b.slice(past, 0, index, 1), past.sizes[1:]) for index in (0, 1)]
         k, v = (b.concatenate([cached, new], 2) for cached, new in zip(old, (k, v), strict=True))
@@ -165,6 +169,9 @@ def lower_multi_head_attention(
         raise Unsupported("caches in a shared buffer have no lowering")
     query, key, value = _three(b, q, k, v, bias, num_heads)
     before = ZERO
+    for each in (past_key, past_value):
+        if each is not None:
+            b.check_rank(each, 4, 4)
     if past_key is not None and past_value is not None:
         before = past_key.sizes[2]
         key, value = b.concatenate([past_key, key], 2), b.concatenate([past_value, value], 2)
@@ -181,6 +188,7 @@ def _three(
     b: GraphBuilder, q: Value, k: Value | None, v: Value | None, bias: Value | None, heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """q, k and v as [b, h, s, d]."""
+    b.check_rank(q, 3, 5)
     if q.rank == 5:
         packed = [_unpacked(b, q, index, bias, heads) for index in range(3)]
         return packed[0], packed[1], packed[2]
@@ -238,6 +246,9 @@ def lower_group_query_attention(
     a longer buffer. A query sees `local_window_size` keys, its own among them. `head_sink` [h], or 0
     where the softmax is smooth, is the score of one more key for each head, whose value is 0.
     """
+    for each in (past_key, past_value):
+        if each is not None:
+            b.check_rank(each, 4, 4)
     query, key, value = _grouped(b, q, k, v, num_heads, kv_num_heads)
     before = ZERO if past_key is None else past_key.sizes[2]
     if do_rotary:
@@ -293,6 +304,9 @@ def _grouped(
     b: GraphBuilder, q: Value, k: Value | None, v: Value | None, many: int, few: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """q, k and v as heads, cut out of one tensor where only q is given."""
+    b.check_rank(q, 3, 3)
+    if min(many, few) < 1:
+        raise Malformed(f"there are {many} heads of queries and {few} of keys")
     if k is None or v is None:
         depth = b.graph.facts.simplify(q.sizes[2] // (many + 2 * few))
         widths = [depth * many, depth * few, depth * few]

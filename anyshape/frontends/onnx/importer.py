@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from anyshape.frontends.onnx.loading import LoadedModel, domain_of, node_text, s
 from anyshape.frontends.onnx.lowering import find_fold, find_lowering
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import STANDARD
+from anyshape.frontends.onnx.signatures import applied
 from anyshape.frontends.onnx.storage import elements_of, lower_stored, stored
 from anyshape.frontends.onnx.values import Anything, Known, Stored, Value, sizes_text
 from anyshape.nn import Graph, Tensor
@@ -269,7 +269,7 @@ class _Importer:
         attributes = {name: self._attribute(each) for name, each in protos.items()}
         fold = find_fold(domain, node.op_type)
         if fold is not None and all(_is_small(each) for each in inputs):
-            folded = _folded(_call(fold, inputs, attributes), self.builder)
+            folded = _folded(applied(fold, inputs, attributes), self.builder)
             if folded is not None:
                 return _as_list(folded)
         if domain == STANDARD and any(isinstance(each, Stored) for each in inputs):
@@ -277,11 +277,11 @@ class _Importer:
                 self.builder,
                 node.op_type,
                 inputs,
-                lambda held: _as_list(_call(lowering, held, attributes)(self.builder)),
+                lambda held: _as_list(applied(lowering, held, attributes)(self.builder)),
             )
             if on_held is not None:
                 return on_held
-        return _as_list(_call(lowering, inputs, attributes)(self.builder))
+        return _as_list(applied(lowering, inputs, attributes)(self.builder))
 
     def _call(self, body: FunctionProto, inputs: Sequence[Anything], node: NodeProto, frame: _Frame) -> list[Anything]:
         """The outputs of a function, whose nodes are lowered here."""
@@ -380,47 +380,6 @@ def _check_kinds(attributes: Attributes, kinds: Mapping[str, str]) -> None:
         got, expected = AttributeProto.AttributeType.Name(attribute.type), kinds.get(name)
         if expected not in (None, got):
             raise Malformed(f"attribute '{name}' is of the kind {got}; it has to be {expected}")
-
-
-@cache
-def _signature(lowering: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(lowering)
-
-
-def _call(
-    lowering: Callable[..., Any], inputs: Sequence[Anything], attributes: Mapping[str, Any]
-) -> Callable[..., Any]:
-    """The lowering with these arguments, for a builder. Malformed or Unsupported where it does not take them."""
-    signature = _signature(lowering)
-    parameters = signature.parameters
-    takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-    unknown = [] if takes_all else [name for name in attributes if name not in parameters]
-    if unknown:
-        raise Unsupported(f"attribute '{unknown[0]}' is not known")
-    trimmed = list(inputs)
-    while trimmed and trimmed[-1] is None:
-        trimmed.pop()
-    try:
-        bound = signature.bind(None, *trimmed, **attributes).arguments
-    except TypeError as error:
-        raise Malformed(f"it does not have the inputs and attributes of its op: {error}") from error
-    _, *given = bound
-    missing = [name for name in given if bound[name] is None and not _may_be_none(parameters[name])]
-    if missing:
-        raise Malformed(f"it leaves out the input '{missing[0]}', which its op needs")
-    return partial(_applied, lowering, trimmed, attributes)
-
-
-def _may_be_none(parameter: inspect.Parameter) -> bool:
-    """Whether a node may leave out an input: its parameter has a default, or says so."""
-    said = str(parameter.annotation)
-    return parameter.default is not inspect.Parameter.empty or "None" in said or "Anything" in said
-
-
-def _applied(
-    lowering: Callable[..., Any], inputs: Sequence[Anything], attributes: Mapping[str, Any], builder: GraphBuilder
-) -> Any:
-    return lowering(builder, *inputs, **attributes)
 
 
 def _folded(fold: Callable[..., Any], builder: GraphBuilder) -> Any:

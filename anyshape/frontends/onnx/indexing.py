@@ -203,6 +203,7 @@ def lower_tensor_scatter(
     axis = b.axis(axis, cache.rank)
     if not axis or mode not in ("linear", "circular"):
         raise Malformed(f"the axis is {axis}, and the mode {mode!r}")
+    b.check_rank(update, cache.rank, cache.rank)
     room, steps, batch = cache.sizes[axis], update.sizes[axis], cache.sizes[0]
     changes = b.with_sizes(update, (*cache.sizes[:axis], steps, *cache.sizes[axis + 1 :]), "the update")
     b.require(steps.le(room), "the update")

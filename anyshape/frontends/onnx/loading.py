@@ -114,6 +114,13 @@ def _check_versions(model: LoadedModel) -> None:
     twice = sorted({each for each in domains if domains.count(each) > 1})
     if twice:
         raise FileFormatError("an operator set is imported twice", where=model.name, got=twice[0] or "ai.onnx")
+    for each in model.proto.opset_import:
+        if not 1 <= each.version < 2**31:
+            raise FileFormatError(
+                "the version of an operator set is no version",
+                where=f"{model.name}: {each.domain or 'ai.onnx'}",
+                got=each.version,
+            )
     newest = defs.onnx_opset_version()
     version = model.opsets.get(STANDARD)
     if version is None and all(domain_of(node.domain) != STANDARD for node in model.proto.graph.node):

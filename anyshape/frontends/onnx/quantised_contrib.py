@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.dialects.dhlo import Add, Array, Dequantize, Divide, DotGeneral, Multiply
+from anyshape.dialects.dhlo import Add, Array, Dequantize, Divide, DotGeneral, Multiply, Softmax
 from anyshape.dialects.dtypes import F32, U8
+from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.builder import GraphBuilder
 from anyshape.frontends.onnx.contrib_attention import attend_projected
 from anyshape.frontends.onnx.integer_products import integer_matmul
@@ -157,13 +158,17 @@ def lower_matmul_nbits(
         raise Unsupported("weights whose blocks are in another order have no lowering")
     if bits not in (2, 4, 8):
         raise Unsupported(f"weights of {bits} bits have no lowering; those of 2, 4 and 8 have")
-    packed, factors = b.literal(codes, "the weights"), b.literal(scales, "the scales of weights").astype(np.float32)
+    if min(K, N, block_size) < 1:
+        raise Malformed(f"K is {K}, N {N} and block_size {block_size}; all must be at least 1")
     count = -(-K // block_size)
+    packed = _of_length(b.literal(codes, "the weights"), N * count * (block_size * bits // 8), "the weights")
+    factors = _of_length(b.literal(scales, "the scales"), N * count, "the scales").reshape(N, count).astype(np.float32)
     numbers = _unpacked(packed.reshape(N, -1), bits).reshape(N, count, block_size)
-    factors = factors.reshape(N, count)
     offsets = _block_zeros(b, zeros, (N, count), bits)
     if group_index is not None:
-        block = b.literal(group_index, "the groups of weights").astype(np.int64)[:K]
+        block = b.literal(group_index, "the groups of weights").ravel().astype(np.int64)[:K]
+        if len(block) < K or (block < 0).any() or (block >= count).any():
+            raise Malformed(f"the groups of weights must be {K} numbers below {count}")
         numbers, factors, offsets = numbers.reshape(N, -1, 1)[:, :K], factors[:, block], offsets[:, block]
     is_whole = bits == 4 and K % block_size == 0 and group_index is None
     blocks = _as_blocks(numbers, factors, offsets) if is_whole and x.dtype == F32 else None
@@ -178,6 +183,13 @@ def lower_matmul_nbits(
     return result if bias is None else b.emit(Add, result, b.broadcast(bias, result.sizes))
 
 
+def _of_length(array: Array, count: int, what: str) -> Array:
+    """Malformed unless the array has so many elements."""
+    if array.size != count:
+        raise Malformed(f"{what} must have {count} elements; here there are {array.size}")
+    return array
+
+
 def _unpacked(packed: Array, bits: int) -> Array:
     """Codes of each row, the lowest bits of a byte first: u8 [rows, bytes] -> u8 [rows, bytes · 8 / bits]."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
@@ -190,8 +202,9 @@ def _block_zeros(b: GraphBuilder, zeros: Value | None, shape: tuple[int, int], b
         return np.full(shape, 1 << (bits - 1), np.float32)
     given = b.literal(zeros, "the zero points of weights")
     if given.dtype != np.uint8:
-        return given.reshape(shape).astype(np.float32)
-    return _unpacked(given.reshape(shape[0], -1), bits)[:, : shape[1]].astype(np.float32)
+        return _of_length(given, shape[0] * shape[1], "the zero points").reshape(shape).astype(np.float32)
+    rows = _of_length(given, shape[0] * -(-shape[1] * bits // 8), "the zero points").reshape(shape[0], -1)
+    return _unpacked(rows, bits)[:, : shape[1]].astype(np.float32)
 
 
 def _as_blocks(codes: Array, scales: Array, zeros: Array) -> tuple[str, Array] | None:
@@ -279,9 +292,14 @@ def lower_qlinear_softmax(
     axis: int = -1,
     opset: int = 13,
 ) -> Value:
-    if opset < 13 and b.axis(axis, x.rank) != x.rank - 1:
-        raise Unsupported("a softmax over several axes of codes has no lowering")
-    return _coded(b, b.lower_op("Softmax", _real(b, x, x_scale, x_zero), axis=axis), scale, zero, x)
+    """Codes of a softmax over one axis, or, before version 13, over all axes from that one on"""
+    real, axis = _real(b, x, x_scale, x_zero), b.axis(axis, x.rank)
+    if opset < 13:
+        rows = b.reshape(real, (numel(x.sizes[:axis]), numel(x.sizes[axis:])))
+        result = b.reshape(b.emit(Softmax, rows, axis=1), x.sizes)
+    else:
+        result = b.emit(Softmax, real, axis=axis)
+    return _coded(b, result, scale, zero, x)
 
 
 @lowers("QLinearGlobalAveragePool", domain=MICROSOFT)

@@ -73,6 +73,28 @@ def text_model() -> ModelProto:
     return model_of(nodes, {"ids": (TensorProto.INT64, ("N", "L"))}, outputs, constants)
 
 
+def contrib_model() -> ModelProto:
+    """Ops of ONNX Runtime's: weights of few bits, norms, attention behind a past, and codes."""
+    contrib = {"domain": "com.microsoft"}
+    nodes = [
+        helper.make_node("MatMulNBits", ["x", "q", "s", "z"], ["a"], K=32, N=16, block_size=32, bits=4, **contrib),
+        helper.make_node("SkipLayerNormalization", ["a", "a", "g", "g"], ["n"], epsilon=1e-5, **contrib),
+        helper.make_node("Attention", ["n", "w", "", "", "past"], ["t", "present"], num_heads=2, **contrib),
+        helper.make_node(
+            "GroupQueryAttention", ["t", "t", "t", "", "", "", ""], ["u"], num_heads=2, kv_num_heads=2, **contrib
+        ),
+        helper.make_node("FusedMatMul", ["u", "g2"], ["m"], alpha=0.5, transB=1, **contrib),
+        helper.make_node("QuantizeLinear", ["m", "one", "mid"], ["c"], **contrib),
+        helper.make_node("QLinearAdd", ["c", "one", "mid", "c", "one", "mid", "one", "mid"], ["y"], **contrib),
+    ]
+    constants = {
+        "q": np.arange(256, dtype=np.uint8).reshape(16, 1, 16), "s": floats(16, 1), "z": np.zeros((16, 1), np.uint8), "g": floats(16),
+        "w": floats(16, 48), "g2": floats(5, 16), "one": np.float32(0.1), "mid": np.uint8(128),
+    }  # fmt: skip
+    inputs = {"x": (TensorProto.FLOAT, ("N", "L", 32)), "past": (TensorProto.FLOAT, (2, "N", 2, "P", 8))}
+    return model_of(nodes, inputs, ["y", "present"], constants, domains={"com.microsoft": 1})
+
+
 def damage_fields(model: ModelProto, rng: random.Random) -> bytes:
     """The file with some fields set to other values, removed, repeated or out of order."""
     changed = ModelProto()
@@ -135,7 +157,7 @@ def _other(field: Any, rng: random.Random) -> Any:
 
 def fuzz(folder: Path, first: int, count: int) -> damage.Outcome:
     """Files of `count` seeds from `first` on; anything but a typed error, or too much memory, is an error that names the seed."""
-    models = (image_model(), text_model())
+    models = (image_model(), text_model(), contrib_model())
 
     def make(rng: random.Random) -> bytes:
         in_fields, model = rng.random() < 0.7, rng.choice(models)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.frontends.onnx.fuzz_onnx import fuzz, image_model, text_model
+from tests.frontends.onnx.fuzz_onnx import contrib_model, fuzz, image_model, text_model
 from tests.frontends.onnx.models import imported
 
 COUNT = 300
@@ -11,6 +11,7 @@ COUNT = 300
 def test_sound_files_are_imported() -> None:
     assert len(imported(image_model()).outputs) == 2
     assert len(imported(text_model()).outputs) == 4
+    assert len(imported(contrib_model()).outputs) == 2
 
 
 def test_damaged_files_give_typed_errors(tmp_path: Path) -> None:
