@@ -160,6 +160,14 @@ class Power(Numeric, op="power"):
             return in_f32(scalars, dtype, operands, scalars.pow)
         return self._integer_power(scalars, *operands)
 
+    @law("x ^ 1 -> x, x ^ 2 -> x * x", example=lambda g: g(Power, g.input("m"), g.full(2.0, "m")))
+    def multiply_instead(self, builder: Builder, facts: Facts) -> Simplified:
+        base, exponent = self.operands
+        value = constant_value(exponent)
+        if value == 2:
+            return Multiply.emit(builder, base, base)
+        return base if value == 1 else None
+
     def _integer_power(self, scalars: Scalars, base: SSAValue, exponent: SSAValue) -> SSAValue:
         """By squaring: base^e = Π base^(2^k) over the set bits k of e."""
         type = base.type
