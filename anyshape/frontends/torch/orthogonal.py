@@ -85,6 +85,13 @@ def lower_qr(builder: GraphBuilder, x: SSAValue, mode: str = "reduced") -> tuple
     return reflectors.columns(rows), upper
 
 
+@lowers("anyshape.geqrf.default", "aten.geqrf.default")
+def lower_geqrf(builder: GraphBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """R on and above the diagonal and the reflectors below it, and their factors"""
+    reflectors = _Reflectors.of(builder, x)
+    return reflectors.vectors, reflectors.factors
+
+
 @lowers("aten.linalg_householder_product.default")
 def lower_householder_product(builder: GraphBuilder, vectors: SSAValue, factors: SSAValue) -> SSAValue:
     """The first columns of Q, as many as there are in `vectors`"""

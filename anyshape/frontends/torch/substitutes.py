@@ -21,6 +21,7 @@ from xdsl.ir import SSAValue
 from anyshape.frontends.torch.builder import GraphBuilder, lowers
 from anyshape.frontends.torch.checks import require_none
 from anyshape.frontends.torch.covariance import corrcoef, cov
+from anyshape.frontends.torch.least_squares import geqrf, lstsq
 
 
 @torch.library.custom_op("anyshape::checked", mutates_args=())
@@ -62,6 +63,18 @@ def _linspace(start: Any, end: Any, steps: Any, *, dtype: torch.dtype | None = N
         return _LINSPACE(start, end, steps, dtype=dtype, **keywords)
     ends = (each if isinstance(each, Tensor) else torch.full((), each, dtype=torch.float64) for each in (start, end))
     return spaced(*ends, steps, dtype=dtype or torch.get_default_dtype())
+
+
+def _equal(x: Tensor, other: Tensor) -> Any:
+    """torch.equal as a bool that the data say, which export has no rule for."""
+    if x.dtype != other.dtype:
+        raise RuntimeError(f"equal: got tensors of {x.dtype} and {other.dtype}, expected one dtype")
+    return x.shape == other.shape and (x == other).all().item()
+
+
+def _allclose(x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """torch.allclose as a bool that the data say."""
+    return torch.isclose(x, other, rtol, atol, equal_nan).all().item()
 
 
 def _multinomial(x: Tensor, num_samples: int, *args: Any, out: Tensor | None = None, **keywords: Any) -> Tensor:
@@ -175,12 +188,19 @@ def _norm(
 
 SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.gaussian_nll_loss: _gaussian_nll_loss,
+    torch.allclose: _allclose,
+    torch.Tensor.allclose: _allclose,
+    torch.equal: _equal,
+    torch.Tensor.equal: _equal,
     torch.cov: cov,
     torch.Tensor.cov: cov,
     torch.corrcoef: corrcoef,
     torch.Tensor.corrcoef: corrcoef,
     torch.histogram: _histogram,
     torch.Tensor.histogram: _histogram,
+    torch.geqrf: geqrf,
+    torch.Tensor.geqrf: geqrf,
+    torch.linalg.lstsq: lstsq,
     torch.linalg.matrix_norm: _matrix_norm,
     torch.linalg.norm: _norm,
     torch.linspace: _linspace,
