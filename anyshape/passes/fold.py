@@ -42,9 +42,10 @@ class FoldPass(RewritePass):
     """Elementwise ops on scalars become constants, other ops on weights and constants of static sizes become weights.
 
     A result is kept only where the program does not grow: it has at most `limit` bytes, or, for elementwise ops and
-    concatenations, at most as many as the weights that go with it, which nobody else uses, or it becomes filters of convolutions, which
-    must lie together; so are parts of a weight that are only put together in another order. Reductions and products of more
-    than `limit` bytes are left to their kernels. Of live weights the store gets the recipe, since their values are not known.
+    concatenations, at most as many as the weights that go with it, which nobody else uses, or it becomes filters of convolutions,
+    which must lie together; so are a weight under other sizes and parts of one that are only put together in another order.
+    Reductions and products of more than `limit` bytes are left to their kernels. Of live weights the store gets the recipe, since
+    their values are not known.
 
     Args:
         limit: bytes.
@@ -61,7 +62,7 @@ class FoldPass(RewritePass):
                 return None
             if isinstance(op, Elementwise) and all(isinstance(value.owner, Constant) for value in op.operands):
                 return _fold_splat(op, rewriter)
-            return _fold_arrays(op, rewriter, arrays) if self._is_worth(op) or _is_reordered(op, arrays) else None
+            return _fold_arrays(op, rewriter, arrays) if self._is_worth(op) or _keeps_its_bytes(op, arrays) else None
 
         return rewrite
 
@@ -75,6 +76,18 @@ class FoldPass(RewritePass):
             return True
         freed = [value for value in op.operands if isinstance(value.owner, Weight) and value.has_one_use()]
         return isinstance(op, Elementwise | Concatenate) and result_bytes <= sum(map(_bytes, freed))
+
+
+def _keeps_its_bytes(op: DhloOp, arrays: ConstantStore | None) -> bool:
+    """Whether the result takes the place of a weight, or of its part, whatever its size."""
+    return _is_renamed(op, arrays) or _is_reordered(op, arrays)
+
+
+def _is_renamed(op: DhloOp, arrays: ConstantStore | None) -> bool:
+    """Whether an op gives the elements of a weight that nobody else uses other sizes."""
+    if not isinstance(op, Reshape) or not isinstance(weight := op.operands[0].owner, Weight) or arrays is None:
+        return False
+    return weight.result.has_one_use() and _is_static(op) and not arrays.is_live(weight.attribute("name"))
 
 
 def _is_reordered(op: DhloOp, arrays: ConstantStore | None) -> bool:

@@ -13,6 +13,7 @@ from anyshape.dialects.dhlo import (
     DhloOp,
     DotGeneral,
     Multiply,
+    Reshape,
     Transpose,
     Weight,
 )
@@ -53,6 +54,15 @@ def test_a_large_weight_that_others_use_is_not_doubled() -> None:
     g, store = FunctionBuilder(), ConstantStore()
     w = weight(g, store, 200, 200)
     assert folded(g, store, g(Multiply, w, g.full(2.0, 200, 200)), w) == ["weight", "constant", "multiply"]
+
+
+def test_a_large_weight_takes_other_sizes_in_its_place() -> None:
+    """Scales of a quantised table, say, as a vector."""
+    g, store = FunctionBuilder(), ConstantStore()
+    assert folded(g, store, g(Reshape, weight(g, store, 40000, 1), sizes=(40000,))) == ["weight"]
+    g, store = FunctionBuilder(), ConstantStore()
+    used = weight(g, store, 40000, 1)
+    assert folded(g, store, g(Reshape, used, sizes=(40000,)), used) == ["weight", "reshape"]
 
 
 def test_a_broadcast_does_not_blow_up() -> None:
