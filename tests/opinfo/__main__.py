@@ -33,8 +33,9 @@ def main() -> int:
         print(f"worse: {op} {dtype} #{number} was {before}, is {now}")
     print(f"{len(better)} programs are better than checked in, {len(worse)} worse{run.remark}")
     if options.update:
-        write_counts(merged(read_counts(), results.letters()))
-        write_page(ROOT / "docs" / "opinfo.md", results.records.values(), listed)
+        counts = merged(read_counts(), results.letters())
+        write_counts(counts)
+        write_page(ROOT / "docs" / "opinfo.md", results.records.values(), listed, counts)
         return 0
     return 1 if worse else 0
 
