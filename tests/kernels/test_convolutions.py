@@ -64,6 +64,19 @@ def test_groups_and_strides(stride: int) -> None:
     assert check(g.finish(result), list(environments()), store=store).kinds == ["contract"]
 
 
+@pytest.mark.parametrize("dtype", [F32, F64, BF16], ids=str)
+@pytest.mark.parametrize(("channels", "points", "stride"), [(1, 37, 16), (3, 16, 11), (2, 300, 9), (1, 5, 12)])
+def test_frames_far_apart(channels: int, points: int, stride: int, dtype: DType) -> None:
+    """Window points are turned in squares: more of them than a vector has lanes or fewer, whole squares or not, several channels."""
+    g = FunctionBuilder()
+    x, filters = g.input(B, channels, W, dtype=dtype), g.input(20, channels, points, dtype=dtype)
+    result = convolved(g, x, filters, ((W - points) // stride + 1,), stride=stride, padding=0)
+    frames = ((2, 5), (1, 1), (0, 3), (9, 7), (1, 70))
+    sizes = [{"b": b, "w": points + stride * (count - 1) + b} for b, count in frames]
+    planned = check(g.finish(result), sizes, relative=TOLERANCE.get(dtype, 2e-4))
+    assert planned.kinds == ["contract"]
+
+
 def test_every_place_of_an_image_is_a_column() -> None:
     """Windows of one point: an image is one line, whatever its height and width."""
     g = FunctionBuilder()

@@ -1,4 +1,8 @@
-"""A depth block of a panel of windows, from the image: target[k·64 + j] for the k of the block and the columns j of the panel."""
+"""A depth block of a panel of windows, from the image: target[k·64 + j] for the k of the block and the columns j of the panel.
+
+Vectors are of neighbouring columns, or, where these lie far apart and window points side by side (a Fourier transform of frames, say), of
+window points, in squares that are turned in registers. What lies beyond a panel's columns is 0 or left as it was: no tile stores it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,12 @@ from enum import IntEnum, auto
 from itertools import pairwise
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.convolve.runs import Runs
+from anyshape.codegen.convolve.runs import MAX_PARTS, Runs
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.records import symbols_of
 from anyshape.codegen.sizes import emit_size
+from anyshape.codegen.tiles.pack import transpose_square
 from anyshape.dialects.packed_panels import PANEL
-
-_MAX_PARTS = 8
-"""Up to that many vectors are loaded for one: more take longer than its elements one by one."""
 
 
 class Context(IntEnum):
@@ -36,7 +38,7 @@ def gather_arguments(b: Builder) -> list[Type]:
 
 
 def emit_gather(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: Runs, element: str) -> None:
-    """Define the function for elements of that type; columns beyond the panel's are 0."""
+    """Define the function for elements of that type."""
     b = Builder()
     with module.function(name, gather_arguments(b), internal=True) as f:
         context, panel, first, steps, target = f.args
@@ -49,6 +51,9 @@ def emit_gather(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: 
         columns = b.sub(columns, b.mul(panel, PANEL))
         tables = b.offset(tables, b.i8, b.mul(panel, runs.bytes))
         body = _Gather(b, runs, b.type(element), tables, image, columns)
+        if runs.turns:
+            body.emit_turned(first, steps, channel, target)
+            return
         c = b.div(first, runs.points)
         point = b.sub(first, b.mul(c, runs.points))
 
@@ -74,11 +79,45 @@ class _Gather:
     def __init__(self, b: Builder, runs: Runs, element: Type, tables: Value, image: Value, columns: Value) -> None:
         self.b, self.runs, self.element, self.image, self.columns = b, runs, element, image, columns
         self.offsets, self.masks, self.points = (runs.table(b, tables, name) for name in ("offsets", "masks", "points"))
+        self.starts_of_columns = runs.table(b, tables, "columns")
         starts = runs.table(b, tables, "starts")
         self.starts = [b.load(starts, b.i64, vector) for vector in range(runs.vectors + 1)]
         self.first = [b.load(self.offsets, b.i64, b.minimum(start, PANEL - 1)) for start in self.starts[:-1]]
         self.parts = _parts(runs)
         self.bits = [b.constant_vector(b.i32, _bits_of_part(runs, part, self.parts)) for part in range(self.parts)]
+
+    def emit_turned(self, first: Value, steps: Value, channel: Value, target: Value) -> None:
+        """All rows: as many window points of a channel as a vector has lanes at once, in a square that is turned; others row by row."""
+        b, runs = self.b, self.runs
+
+        def place(k: Value) -> tuple[Value, Value]:
+            c = b.div(k, runs.points)
+            return b.sub(k, b.mul(c, runs.points)), b.mul(c, channel)
+
+        with b.for_(0, steps, runs.lanes) as block:
+            point, start = place(b.add(first, block.index))
+            end = b.add(block.index, runs.lanes)
+            whole = b.and_(b.cmp("sle", end, steps), b.cmp("sle", b.add(point, runs.lanes), runs.points))
+            branch = b.if_(whole, has_else=True)
+            with branch.then():
+                row = b.offset(target, self.element, b.mul(block.index, PANEL))
+                self._emit_squares(b.add(start, b.load(self.points, b.i64, point)), row)
+            with branch.otherwise(), b.for_(block.index, b.minimum(end, steps)) as k:
+                own = place(b.add(first, k.index))
+                self.emit_row(*own, b.offset(target, self.element, b.mul(k.index, PANEL)))
+
+    def _emit_squares(self, element: Value, target: Value) -> None:
+        """`lanes` rows of all columns, whose window points lie side by side from `element` on."""
+        b, lanes = self.b, self.runs.lanes
+        with b.for_(0, b.minimum(self.columns, PANEL), lanes) as vector:
+            rows: list[Value] = []
+            for lane in range(lanes):
+                offset = b.load(b.offset(self.starts_of_columns, b.i64, b.add(vector.index, lane)), b.i64)
+                rows.append(
+                    b.load(b.offset(self.image, self.element, b.add(element, offset)), self.element, width=lanes)
+                )
+            for number, row in enumerate(transpose_square(b, rows)):
+                b.store(row, b.offset(target, self.element, b.add(vector.index, number * PANEL)))
 
     def is_plain(self) -> Value:
         """Whether each vector of the panel is one run: its rows then ask nothing."""
@@ -141,7 +180,7 @@ class _Gather:
 
 def _parts(runs: Runs) -> int:
     """Vectors that a run is loaded as: `stride` whole ones, of which every stride-th element is taken, or one of single elements."""
-    return runs.stride if runs.stride <= _MAX_PARTS and runs.lanes % runs.stride == 0 else 1
+    return runs.stride if runs.stride <= MAX_PARTS and runs.lanes % runs.stride == 0 else 1
 
 
 def _bits_of_part(runs: Runs, part: int, parts: int) -> list[int]:

@@ -81,7 +81,8 @@ class _Layout:
         rows: filters of a group.
         columns: of all batch points.
         line: columns of one batch point.
-        wanted_tasks: tasks of a launch below which row blocks are made smaller.
+        threads: tasks of a launch of few columns below which row blocks are made smaller.
+        wanted_tasks: of one of more.
         keeps_panels: panels run slowest.
         span: panels of a span, at most.
     """
@@ -94,6 +95,7 @@ class _Layout:
     line: Size
     depth: Size
     block_rows: int
+    threads: int
     wanted_tasks: int
     keeps_panels: bool
     span: int
@@ -115,8 +117,9 @@ class _Layout:
         keeps = groups > 1 and filters <= machine.l2 // 2
         span = _SPAN if groups == 1 and filters > machine.l2 // 2 else 1
         return _Layout(
-            shape, runs, groups, rows // groups, batch * line, line, depth, shape.block_rows(depth), tasks, keeps, span
-        )
+            shape, runs, groups, rows // groups, batch * line, line, depth, shape.block_rows(depth), machine.threads, tasks, keeps,
+            span,
+        )  # fmt: skip
 
     @property
     def panels(self) -> Size:
@@ -140,7 +143,10 @@ class _Layout:
     def blocks(self) -> Size:
         """Row blocks of a group: as few as the cache allows, but where panels are few, enough for threads to share evenly."""
         tasks = self.groups * self.spans
-        wanted = (tasks + (self.wanted_tasks - 1)) // size_max(1, tasks)
+        # Each block gathers its panels again. Of few columns that takes about as long as multiplying: a block for each thread is enough.
+        is_wide = size_max(0, size_min(1, self.columns - PANEL // 2))
+        most = self.threads + (self.wanted_tasks - self.threads) * is_wide
+        wanted = (tasks + (most - 1)) // size_max(1, tasks)
         return size_max(self.fewest_blocks, size_min(self.rows // _SMALL_BLOCK_ROWS, wanted))
 
     @property

@@ -11,6 +11,7 @@ a vector has a single run, wherever its lines end. For each window point and run
 | offsets | `PANEL`, i64 | of each run, in elements from the image's first one of the batch point 0 |
 | masks | window points × `PANEL`, i32 | bit l: lane l of the run |
 | points | window points, i64 | the element of each window point, from that of the first |
+| columns | `PANEL`, i64 | the element of each column's window, where window points are turned (`Runs.turns`) |
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from anyshape.symbolic import Size
 
 MAX_LANES = 16
 """Lanes of a run: the bits of a mask are those of a word."""
+MAX_PARTS = 8
+"""Up to that many vectors are loaded for one of every so manieth element: more take longer than its elements one by one."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,13 @@ class Runs:
         return bool(self.window.is_inside.data)
 
     @property
+    def turns(self) -> bool:
+        """Whether places lie so far apart, and window points side by side, that vectors of window points are loaded and turned."""
+        window = self.window
+        adjacent = window.spatial == 1 and tuple(window.dilation.get_values()) == (1,) and self.points >= self.lanes
+        return adjacent and self.is_inside and self.stride > MAX_PARTS
+
+    @property
     def stride(self) -> int:
         """Elements from one lane to the next."""
         return self.window.strides.get_values()[-1]
@@ -74,6 +84,7 @@ class Runs:
             "offsets": 8 * PANEL,
             "masks": 4 * PANEL * (1 if self.is_inside else self.points),
             "points": 8 * self.points,
+            "columns": 8 * PANEL if self.turns else 0,
         }
         found: dict[str, int] = {}
         end = 0
@@ -204,12 +215,31 @@ def emit_runs(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: Ru
             with branch.otherwise():
                 branch.yield_(*loop.args)
             loop.yield_(*branch.results)
+        if runs.turns:
+            _emit_columns(code, runs.table(b, tables, "columns"), first, columns)
         # Vectors without columns have no run: theirs begin where those before end.
         before = b.const(b.i64, 0)
         for vector in range(1, runs.vectors + 1):
             at = b.offset(starts, b.i64, vector)
             before = b.maximum(before, b.load(at, b.i64))
             b.store(before, at)
+
+
+def _emit_columns(code: _Code, table: Value, first: Value, columns: Value) -> None:
+    """Write down where each column's window begins; columns beyond the panel's are the last one."""
+    b = code.b
+    start = code.column(first)
+    with b.for_(0, PANEL, 1, [start.batch, *start.places]) as loop:
+        batch, *places = loop.args
+        column = _Column(batch, tuple(places))
+        offset = b.mul(column.batch, code.batch_stride)
+        for position, stride in zip(code.positions(column), code.strides, strict=True):
+            offset = b.add(offset, b.mul(position, stride))
+        b.store(offset, b.offset(table, b.i64, loop.index))
+        after = code.after(column, b.const(b.i64, 1))
+        goes_on = b.cmp("slt", b.add(loop.index, 1), columns)
+        following = zip((after.batch, *after.places), loop.args, strict=True)
+        loop.yield_(*(b.select(goes_on, new, old) for new, old in following))
 
 
 def _emit_run(
@@ -287,4 +317,4 @@ def _add_lanes(code: _Code, mask: Value, lanes: _Lanes, low: Value, high: Value)
     b.store(b.or_(bits, earlier), mask)
 
 
-__all__ = ["MAX_LANES", "Runs", "emit_points", "emit_runs", "points_arguments", "runs_arguments"]
+__all__ = ["MAX_LANES", "MAX_PARTS", "Runs", "emit_points", "emit_runs", "points_arguments", "runs_arguments"]
