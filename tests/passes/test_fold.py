@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import (
     BroadcastInDim,
+    Concatenate,
     Constant,
     ConstantStore,
     Convert,
@@ -14,6 +15,7 @@ from anyshape.dialects.dhlo import (
     DotGeneral,
     Multiply,
     Reshape,
+    Slice,
     Transpose,
     Weight,
 )
@@ -54,6 +56,24 @@ def test_a_large_weight_that_others_use_is_not_doubled() -> None:
     g, store = FunctionBuilder(), ConstantStore()
     w = weight(g, store, 200, 200)
     assert folded(g, store, g(Multiply, w, g.full(2.0, 200, 200)), w) == ["weight", "constant", "multiply"]
+
+
+def part(g: FunctionBuilder, w: SSAValue, first: int) -> SSAValue:
+    """100 rows of a weight of 200 columns."""
+    return g(Slice, w, starts=(first, 0), sizes=(100, 200), strides=(1, 1))
+
+
+def test_parts_of_a_large_weight_change_places() -> None:
+    """Gates of a recurrent layer, say, in another order."""
+    g, store = FunctionBuilder(), ConstantStore()
+    w = weight(g, store, 200, 200)
+    assert folded(g, store, g(Concatenate, part(g, w, 100), part(g, w, 0), axis=0)) == ["weight"]
+
+
+def test_parts_of_a_large_weight_that_are_used_apart_stay() -> None:
+    g, store = FunctionBuilder(), ConstantStore()
+    w = weight(g, store, 200, 200)
+    assert folded(g, store, part(g, w, 100), part(g, w, 0)) == ["weight", "slice", "slice"]
 
 
 def test_a_large_weight_takes_other_sizes_in_its_place() -> None:
