@@ -135,10 +135,18 @@ class Cache:
 def compiler_fingerprint() -> str:
     """A digest of the compiler's own sources and of the packages that make code: another compiler, another key."""
     digest = hashlib.sha256()
-    package = Path(__file__).resolve().parents[1]
-    for path in sorted(package.rglob("*.py")):
-        digest.update(str(path.relative_to(package)).encode())
-        digest.update(path.read_bytes())
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    # Each process that starts does this, over hundreds of files: plain names, which cost a third of what `Path` does.
+    folders = [package]
+    for folder in folders:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        folders += [e.path for e in entries if e.name != "__pycache__" and e.is_dir(follow_symlinks=False)]
+        for name in [entry.path for entry in entries if entry.name.endswith(".py")]:
+            with open(name, "rb", buffering=0) as file:
+                content = file.read()
+            digest.update(f"{name[len(package) :]}:{len(content)}:".encode())
+            digest.update(content)
     for name in ("xdsl", "llvmlite", "xtc-mlir-python-bindings"):
         digest.update(f"{name}=={metadata.version(name)}".encode())
     return digest.hexdigest()

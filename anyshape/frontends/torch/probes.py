@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -35,15 +36,20 @@ def branch_relations(
     to pick a faster way to the same values.
     """
     examples = captured.examples
+    usual = example_sizes(examples, inputs)
     seen: set[Relation] = set()
+
+    @cache
+    def agree_at(value: frozenset[tuple[str, int]]) -> bool:
+        return _agree(module, captured, resized_examples(examples, inputs, {**usual, **dict(value)}))
+
     for branch in captured.branches:
         relation = names.relation(branch.condition)
         if relation is None or relation in seen or facts.prove(relation) is not None:
             continue
         seen.add(relation)
         for value in _breaking_values(relation, examples, inputs):
-            leaves = resized_examples(examples, inputs, {**example_sizes(examples, inputs), **value})
-            if not _agree(module, captured, leaves):
+            if not agree_at(frozenset(value.items())):
                 yield _exclude(relation, value), origin_at(CONDITION, branch.location)
 
 
