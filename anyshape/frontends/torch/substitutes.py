@@ -77,8 +77,12 @@ def _allclose(x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, 
     return torch.isclose(x, other, rtol, atol, equal_nan).all().item()
 
 
-def _multinomial(x: Tensor, num_samples: int, *args: Any, out: Tensor | None = None, **keywords: Any) -> Tensor:
-    """torch.multinomial, which export lets write to a tensor of any dtype."""
+def _multinomial(x: Tensor, num_samples: Any, *args: Any, out: Tensor | None = None, **keywords: Any) -> Tensor:
+    """torch.multinomial, of which export takes weights, numbers and tensors to write to that it rejects."""
+    if not x.is_floating_point():
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {x.dtype}")
+    if isinstance(num_samples, int) and num_samples < 1:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
     if out is not None and out.dtype != torch.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype}")
     return torch.multinomial(x, num_samples, *args, out=out, **keywords)
