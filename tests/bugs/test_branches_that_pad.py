@@ -81,3 +81,71 @@ def test_a_branch_behind_weights_of_zero_is_still_a_condition() -> None:
     check(program, module, torch.randn(9))
     with pytest.raises(GuardError):
         program(torch.randn(8))
+
+
+class HiddenBehindTheBranch(nn.Module):
+    """Fours of x [b, n], padded; of one length that needs no padding, far from all others, something else."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        missing = (4 - x.shape[1] % 4) % 4
+        if missing > 0:
+            x = F.pad(x, (0, missing))
+        elif x.shape[1] == LENGTH:
+            x = x + 1
+        return x.view(x.shape[0], -1, 4).sum(2)
+
+
+LENGTH = 4000
+
+
+def test_a_condition_behind_the_branch_keeps_the_guard() -> None:
+    """At no size near the example do graph and model differ."""
+    module = HiddenBehindTheBranch()
+    program = compiled(module, torch.randn(2, 6))
+    check(program, module, torch.randn(3, 9))
+    for length in (8, LENGTH):
+        with pytest.raises(GuardError):
+            program(torch.randn(3, length))
+
+
+class HiddenBehindTwoBranches(nn.Module):
+    """Means of windows of 4 × 4; where neither axis of x [b, h, w] needs padding, a square of one size is something else."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        bottom, right = (4 - x.shape[1] % 4) % 4, (4 - x.shape[2] % 4) % 4
+        if right:
+            x = F.pad(x, (0, right))
+        if bottom:
+            x = F.pad(x, (0, 0, 0, bottom))
+        if not right and not bottom and x.shape[1] == LENGTH:
+            x = -x
+        return x.view(x.shape[0], x.shape[1] // 4, 4, x.shape[2] // 4, 4).mean((2, 4))
+
+
+def test_a_condition_behind_two_branches_is_not_passed_by() -> None:
+    module = HiddenBehindTwoBranches()
+    program = compiled(module, torch.randn(2, 6, 7))
+    for height, width in ((6, 7), (9, 10), (LENGTH, 4)):
+        x = torch.randn(1, height, width)
+        try:
+            got = program(x)
+        except GuardError:
+            assert (height, width) == (LENGTH, 4)
+        else:
+            torch.testing.assert_close(got, module(x))
+
+
+def test_a_condition_on_one_size_behind_the_branch_keeps_the_guard() -> None:
+    """Of a batch of one, which export takes for one of two or more without a question that it notes as a guard."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] % 4 != 0:
+            x = F.pad(x, (0, 4 - x.shape[1] % 4))
+        elif x.shape[0] == 1:
+            x = x + 1
+        return x.view(x.shape[0], -1, 4).sum(2)
+
+    program = compiled(f, torch.randn(3, 6))
+    check(program, f, torch.randn(1, 9))
+    with pytest.raises(GuardError):
+        program(torch.randn(1, 8))

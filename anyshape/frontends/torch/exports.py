@@ -34,6 +34,7 @@ from anyshape.frontends.torch.narrowing import Traced
 from anyshape.frontends.torch.openings import Broadcasts, Meeting, Opening
 from anyshape.frontends.torch.recurrent import RecurrentLayersWhole
 from anyshape.frontends.torch.reshaping import reshapes_free
+from anyshape.frontends.torch.sides import ExportAt
 from anyshape.frontends.torch.slices import slices_clamp
 from anyshape.frontends.torch.substitutes import Substituted
 
@@ -79,11 +80,17 @@ class Export:
 
 def export_as_given(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Export:
     """One export with the dynamic axes that the caller names."""
-    record, derived = Record(), DerivedSizes()
-    with record_branches(record), derived.kept(), slices_clamp(derived):
-        program = _export(module, args, kwargs, dynamic_shapes)
     leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
-    return _boundaries(module, structure, Export(program, tuple(leaves), record, derived))[0]
+
+    def export(sizes: Mapping[Axis, int]) -> Export:
+        record, derived = Record(), DerivedSizes()
+        examples = substitute(leaves, sizes) if sizes else leaves
+        args, kwargs = pytree.tree_unflatten(list(examples), structure)
+        with record_branches(record), derived.kept(), slices_clamp(derived):
+            program = _export(module, args, kwargs, dynamic_shapes)
+        return Export(program, tuple(examples), record, derived)
+
+    return _boundaries(module, structure, [export({})], export)[0]
 
 
 def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec) -> Export:
@@ -121,24 +128,31 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
         raise first_error from None
 
 
-def _boundaries(module: nn.Module, structure: pytree.TreeSpec, found: Export) -> tuple[Export, Boundaries]:
-    """The export with a note of the model's conditions that need not hold."""
+def _boundaries(
+    module: nn.Module, structure: pytree.TreeSpec, known: Sequence[Export], export: ExportAt
+) -> tuple[Export, Boundaries]:
+    """The first of the exports that there are, with a note of the model's conditions that need not hold; `export` makes one more."""
+    found = known[0]
     strides = frozenset(found.record.about_strides)
     boundaries = Boundaries(found.program, found.examples, strides, found.derived.known)
-    return replace(found, needless=boundaries.needless(module, structure)), boundaries
+    return replace(found, needless=boundaries.needless(module, structure, export, known)), boundaries
 
 
 def _on_both_sides(
     module: nn.Module, leaves: Sequence[Any], structure: pytree.TreeSpec, substitution: Substitution, found: Export
 ) -> Export:
     """The export of an example that the model pads, where this one need not be padded and the other's graph holds for both."""
-    found, boundaries = _boundaries(module, structure, found)
+
+    def export_at(sizes: Mapping[Axis, int]) -> Export:
+        return _export_with(module, leaves, structure, substitution, sizes, Record())
+
+    found, boundaries = _boundaries(module, structure, [found], export_at)
     for sizes in itertools.islice(boundaries.examples_beyond(found.needless), _BEYOND):
         try:
-            export = _export_with(module, leaves, structure, substitution, sizes, Record())
+            export = export_at(sizes)
         except Exception:  # the model takes no such sizes: most that ask for a multiple raise an error of their own
             continue
-        export, _ = _boundaries(module, structure, export)
+        export, _ = _boundaries(module, structure, [export, found], export_at)
         strides, needless = export.record.about_strides, export.needless.guards
         traced = Traced(export.program, leaves, structure, strides, export.derived.known, needless)
         if traced.admits_the_example():

@@ -22,6 +22,7 @@ from anyshape.frontends.torch.builder import GraphBuilder, lowers
 from anyshape.frontends.torch.checks import require_none
 from anyshape.frontends.torch.covariance import corrcoef, cov
 from anyshape.frontends.torch.least_squares import geqrf, lstsq
+from anyshape.frontends.torch.padding import pad_to_multiples
 
 
 @torch.library.custom_op("anyshape::checked", mutates_args=())
@@ -192,6 +193,7 @@ def _norm(
 
 SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.gaussian_nll_loss: _gaussian_nll_loss,
+    functional.pad: pad_to_multiples,
     torch.allclose: _allclose,
     torch.Tensor.allclose: _allclose,
     torch.equal: _equal,

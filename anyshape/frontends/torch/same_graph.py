@@ -1,0 +1,219 @@
+"""Whether two exports of one model are the same function where certain facts about sizes hold: a proof, not a comparison of values.
+
+The nodes of both graphs are numbered by what they compute, so that equal nodes have one number: the op, the numbers of its operands, and
+its sizes, simplified by the facts. What the facts say changes nothing has the number of its operand: padding by 0, a slice of a whole
+axis, a reshape to the sizes that a tensor has. A graph that writes to tensors, draws random numbers or calls other graphs is
+equal to none.
+"""
+
+# PyTorch and sympy are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from anyshape.frontends.torch.random import is_random
+from anyshape.frontends.torch.sizes import SizeNames
+from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.symbolic import Facts, Size
+
+_PADS = ("aten.pad.default", "aten.constant_pad_nd.default")
+_SLICE = "aten.slice.Tensor"
+_RESHAPES = (
+    "aten.view.default",
+    "aten.reshape.default",
+    "aten._unsafe_view.default",
+    "aten.view_copy.default",
+    "aten._reshape_copy.default",
+)
+_SAME_VALUES = ("aten.contiguous.default", "aten.clone.default", "aten.alias.default", "aten.detach.default")
+"""Ops whose result is their operand, in other memory or none."""
+
+_TYPE_VALUES = (torch.dtype, torch.layout, torch.memory_format, torch.device)
+
+_SMALL_CONSTANT = 1 << 16
+"""Elements of a constant that is known by its contents; a larger one is the same in two exports only if it is one tensor."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A graph before decomposition, and what its sizes are in names that it shares with the other."""
+
+    program: ExportedProgram
+    names: SizeNames
+
+
+class _Incomparable(Exception):
+    """A graph holds what says nothing about equality."""
+
+
+def same_under(facts: Facts, first: Reading, second: Reading) -> bool:
+    """Whether both graphs compute the same results, and check the same, at all sizes for which the facts hold."""
+    numbering = _Numbering(facts)
+    try:
+        return numbering.of(first) == numbering.of(second)
+    except (_Incomparable, Unsupported):
+        return False
+
+
+class _Numbering:
+    """Numbers for the values of graphs, equal ones for equal values."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._numbers: dict[Hashable, int] = {}
+
+    def of(self, reading: Reading) -> Hashable:
+        """The results of a graph, and its ops that have none, in order."""
+        return _Graph(self, reading).results()
+
+    def number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def size(self, size: Size) -> Size:
+        return self._facts.simplify(size)
+
+    def is_zero(self, size: Size) -> bool:
+        return self._facts.prove(size.eq(0)) is True
+
+    def at_most(self, size: Size, bound: Size) -> bool:
+        return self._facts.prove(size.le(bound)) is True
+
+
+class _Graph:
+    """One graph while its values are numbered."""
+
+    def __init__(self, numbering: _Numbering, reading: Reading) -> None:
+        self._numbering, self._program, self._names = numbering, reading.program, reading.names
+        self._values: dict[fx.Node, Hashable] = {}
+
+    def results(self) -> Hashable:
+        self._number_inputs()
+        effects: list[Hashable] = []
+        for node in self._program.graph.nodes:
+            if node.op == "placeholder":
+                continue
+            if node.op == "output":
+                kinds = tuple((spec.kind.name, spec.target) for spec in self._program.graph_signature.output_specs)
+                return kinds, self._argument(node.args), tuple(effects)
+            if node.op != "call_function":
+                raise _Incomparable
+            self._values[node] = self._called(node)
+            if not node.users:
+                effects.append(self._values[node])
+        raise _Incomparable
+
+    def _number_inputs(self) -> None:
+        specs = self._program.graph_signature.input_specs
+        nodes = (node for node in self._program.graph.nodes if node.op == "placeholder")
+        given = 0
+        for spec, node in zip(specs, nodes, strict=True):
+            if spec.kind == InputKind.USER_INPUT:
+                key: Hashable = ("input", given)
+                given += 1
+            elif spec.kind == InputKind.CONSTANT_TENSOR:
+                key = _contents(self._program.constants[spec.target or ""])
+            elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
+                key = ("held", spec.target)
+            else:
+                raise _Incomparable
+            self._values[node] = self._numbering.number(key)
+
+    def _called(self, node: fx.Node) -> Hashable:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return self._numbering.size(self._names.size(value))
+        target = node.target
+        if isinstance(target, OpOverload):
+            if target._schema.is_mutable or is_random(node):  # pyright: ignore[reportPrivateUsage]
+                raise _Incomparable
+            same = self._operand_that_it_is(node, str(target))
+            if same is not None:
+                return same
+            if str(target) in _RESHAPES:
+                return self._numbering.number(("reshape", self._values[self._unshaped(node)], self._sizes(node)))
+        elif getattr(target, "__module__", None) != "_operator":
+            raise _Incomparable
+        name = str(target) if isinstance(target, OpOverload) else getattr(target, "__name__", "")
+        return self._numbering.number((name, self._argument(node.args), self._argument(node.kwargs)))
+
+    def _operand_that_it_is(self, node: fx.Node, target: str) -> Hashable | None:
+        """The number of the operand that an op leaves as it is; None where it changes it."""
+        if target in _SAME_VALUES:
+            return self._values[node.all_input_nodes[0]]
+        if target in _PADS and all(self._numbering.is_zero(self._size(amount)) for amount in _as_list(node.args[1])):
+            return self._values[node.all_input_nodes[0]]
+        if target == _SLICE and self._is_whole(node):
+            return self._values[node.all_input_nodes[0]]
+        if target in _RESHAPES and self._sizes(node) == self._sizes(self._unshaped(node)):
+            return self._values[self._unshaped(node)]
+        return None
+
+    def _is_whole(self, node: fx.Node) -> bool:
+        """Whether a slice is the whole axis."""
+        x, dim, start, end, step = (*node.args, *(0, None, None, 1)[len(node.args) - 1 :])
+        if step != 1 or start not in (0, None) or not isinstance(x, fx.Node) or not isinstance(dim, int):
+            return False
+        return end is None or self._numbering.at_most(self._names.size(x.meta["val"].shape[dim]), self._size(end))
+
+    def _unshaped(self, node: fx.Node) -> fx.Node:
+        """What a chain of reshapes begins with."""
+        (operand, *_) = node.all_input_nodes
+        return self._unshaped(operand) if str(operand.target) in (*_RESHAPES, *_SAME_VALUES) else operand
+
+    def _sizes(self, node: fx.Node) -> tuple[Size, ...]:
+        return tuple(self._numbering.size(size) for size in self._names.sizes(node.meta["val"].shape))
+
+    def _size(self, value: Any) -> Size:
+        """A size among the arguments of an op."""
+        value = value.meta["val"] if isinstance(value, fx.Node) else value
+        if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
+            return self._names.size(value)
+        raise _Incomparable
+
+    def _argument(self, value: object) -> Hashable:
+        """An argument with its kind, so that 1, 1.0, True and "1" differ."""
+        match value:
+            case fx.Node():
+                number = self._values[value]
+                return number if isinstance(number, Size) else ("value", number)
+            case bool() | None | str():
+                return type(value).__name__, value
+            case int() | torch.SymInt():
+                return self._numbering.size(self._names.size(value))
+            case float():
+                return "float", value.hex()
+            case list() | tuple():
+                return tuple(map(self._argument, value))
+            case Mapping():
+                return tuple((key, self._argument(each)) for key, each in value.items())
+            case _ if isinstance(value, _TYPE_VALUES):
+                return type(value).__name__, str(value)
+            case _:
+                raise _Incomparable
+
+
+def _as_list(value: object) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise _Incomparable
+    return list(value)
+
+
+def _contents(tensor: Any) -> Hashable:
+    """What a constant is known by."""
+    if not isinstance(tensor, torch.Tensor) or tensor.numel() > _SMALL_CONSTANT:
+        return "object", id(tensor)
+    flat = tensor.detach().contiguous().reshape(-1)
+    return str(tensor.dtype), tuple(tensor.shape), bytes(flat.view(torch.uint8).numpy()) if flat.numel() else b""
+
+
+__all__ = ["Reading", "same_under"]
