@@ -139,6 +139,8 @@ class _Importer:
         results, outputs = self._outputs(graph, scope)
         if self.unsupported:
             raise UnsupportedOps(self.unsupported)
+        if len(results) < len(graph.output):
+            raise CompileError("an output got no value because of a mistake in the front end", where=model.name)
         if self.builder.seed_argument is not None:
             specs.append(InputSpec(SEED_NAME, I64, ()))
         finished = self.graph.finish(*results)
@@ -305,9 +307,11 @@ class _Importer:
         state = self.builder.state
         self._lower_nodes(_needed(graph.node, [each.name for each in graph.output]), scope, frame)
         self.builder.state = state
-        values = [scope.get(each.name) for each in graph.output]
-        if not all(isinstance(value, Tensor | Known | Stored) for value in values):
+        if any(each.name not in scope for each in graph.output):
             raise _Failed
+        values = [scope[each.name] for each in graph.output]
+        if not all(isinstance(value, Tensor | Known | Stored) for value in values):
+            raise Unsupported("a graph inside the node gives a sequence, or nothing; only tensors can be its outputs")
         return values  # pyright: ignore[reportReturnType]
 
     def _attribute(self, attribute: AttributeProto) -> Any:

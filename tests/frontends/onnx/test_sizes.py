@@ -230,6 +230,20 @@ def test_if_that_data_decide(other: NodeProto) -> None:
         imported(model_of(nodes, {**X, "indices": (INT64, ("m",))}, ["y"], constants))
 
 
+def test_branches_that_give_sequences() -> None:
+    """An error, and no program without the output."""
+    yes, no = (
+        branch(helper.make_node("SequenceConstruct", names, [f"s{len(names)}"])) for names in (["x"], ["x", "x"])
+    )
+    model = model_of(
+        [helper.make_node("If", ["c"], ["y"], name="choose", then_branch=yes, else_branch=no)],
+        {**X, "c": (BOOL, ())},
+        ["y"],
+    )
+    with pytest.raises(UnsupportedOps, match="gives a sequence"):
+        imported(model)
+
+
 def test_range_of_a_size() -> None:
     nodes = shape_chain(helper.make_node("Range", ["zero0", "s", "step"], ["y"]))
     model = model_of(nodes, X, ["y"], {**PLACES, "zero0": np.array(0), "step": np.array(2)})
