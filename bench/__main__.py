@@ -70,12 +70,14 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     with console.status("ceilings") as status:
         ceilings = measure_ceilings(options.threads)
-        # Every figure is also given as a share of the ceilings, which are always measured.
-        results["ceilings"] = asdict(ceilings)
+        # Every figure is also given as a share of the ceilings, which are always measured; shown are those of the run's beginning.
+        results.setdefault("ceilings", asdict(ceilings))
         run = Settings(chosen, options.threads, options.seconds, options.output, ceilings, status.update)
         for section in sections:
             if section not in results:
                 results[section] = measure(section, run)
+                if options.resume:
+                    results.setdefault("added", {})[section] = _now()
                 # A whole run takes most of an hour: one that is stopped keeps what it has.
                 path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     for grid in grids(results):
@@ -123,6 +125,10 @@ def _available(wanted: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return [name for name in chosen if name not in skipped], skipped
 
 
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
 def describe(threads: int, skipped: dict[str, str]) -> dict[str, Any]:
     """Machine, versions and settings of a run."""
     machine = host_machine()
@@ -133,7 +139,7 @@ def describe(threads: int, skipped: dict[str, str]) -> dict[str, Any]:
         except PackageNotFoundError:
             continue
     return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "time": _now(),
         "machine": {
             "processor": _processor(),
             "cores": machine.cores,

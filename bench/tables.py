@@ -414,6 +414,8 @@ def readme_section(results: Results) -> str:
     skipped = [f"{name}: {why}" for name, why in results["skipped"].items()]
     missing = [f"Not measured: {'; '.join(skipped)}."] if skipped else []
     notes = [results["note"]] if "note" in results else []
+    late = [f"{name} at {when}" for name, when in results.get("added", {}).items() if name in shown]
+    notes += [f"Measured apart, after the others: {', '.join(late)}."] if late else []
     return "\n\n".join([where, *notes, *missing, *(grid.markdown() for grid in grids(shown))])
 
 
