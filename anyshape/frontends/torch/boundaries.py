@@ -126,7 +126,8 @@ class Boundaries:
     def _sort(self, names: SizeNames) -> None:
         for guard, relation in relations_of_guards(self._environment, names, self._about_strides, self._derived):
             relation = _of_what_is_missing(relation) if asked_by_model(guard) else relation
-            is_models = asked_by_model(guard) and is_boundary(relation)
+            is_alone = isinstance(guard.expr, sympy.Rel)  # a guard of several comparisons is needed for the others
+            is_models = is_alone and asked_by_model(guard) and is_boundary(relation)
             if is_models and not _holds_at_zero(relation):
                 self.found.setdefault(relation, []).append(guard)
                 continue

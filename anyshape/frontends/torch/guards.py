@@ -113,6 +113,8 @@ def relations_of_guards(
     """The guards that matter, with what they ask; `about_strides` identifies guards that are known to be about layout, `derived` are
     symbols that may be 0 or 1 in the example too.
 
+    A guard of several comparisons of the model's, `a & b`, comes once with each; of `a | b` counts the one that holds in the example.
+
     Of what PyTorch's own code asked, equalities count always, and bounds unless they are about layout. An inequality there only
     means that no special case applied: the general one holds for the special sizes too. So does an equality of strides that is a bound.
     """
@@ -131,9 +133,27 @@ def relations_of_guards(
         is_bound = not isinstance(expression, sympy.Eq) or is_bound_by_one(expression)
         if not asked_by_model(guard) and is_bound and (id(guard) in about_strides or isinstance(expression, sympy.Ne)):
             continue
-        relation = names.relation(expression)
-        if relation is not None:
-            yield guard, relation
+        parts = _conjuncts(expression, environment.backed_var_to_val) if asked_by_model(guard) else (expression,)
+        for part in parts:
+            relation = names.relation(part)
+            if relation is not None:
+                yield guard, relation
+
+
+def _conjuncts(condition: Any, example: Mapping[Any, Any]) -> Iterator[Any]:
+    """Comparisons that imply a condition which holds in the example: all parts of a & b, of a | b the first that holds there."""
+    if isinstance(condition, sympy.Not) and isinstance(condition.args[0], sympy.And | sympy.Or):
+        inner: Any = condition.args[0]
+        opposite: Any = sympy.Or if isinstance(inner, sympy.And) else sympy.And
+        condition = opposite(*map(sympy.Not, inner.args))
+    if isinstance(condition, sympy.And):
+        for part in condition.args:
+            yield from _conjuncts(part, example)
+    elif isinstance(condition, sympy.Or):
+        held = (part for part in condition.args if part.xreplace(example) == sympy.true)
+        yield from _conjuncts(next(held, condition.args[0]), example)
+    else:
+        yield condition
 
 
 def asked_by_model(guard: Any) -> bool:

@@ -36,11 +36,11 @@ def pad_to_multiples(input: Tensor, pad: Sequence[Any], mode: str = "constant", 
 
 
 def _missing(size: Any, amount: Any) -> Any:
-    """An amount as k·⌈size / k⌉ − size, where it is that."""
+    """An amount as k·⌈size / k⌉ − size, where it is that: of k < 0 it is what is too much."""
     if not isinstance(size, torch.SymInt) or not isinstance(amount, torch.SymInt):
         return amount
     multiple = _multiple(size.node.expr, amount.node.expr)
-    if multiple is None:
+    if multiple is None or not size.node.shape_env.bound_sympy(multiple).lower >= 1:
         return amount
     if isinstance(multiple, sympy.Integer):
         k: Any = int(multiple)
