@@ -310,23 +310,10 @@ def _inverse_power(scalars: Scalars, inverse: SSAValue, power: int) -> SSAValue:
     return result
 
 
-def cotangent_derivative(order: int) -> tuple[int, ...]:
-    """Coefficients of the polynomial P with dⁿ cot θ / dθⁿ = P(cot θ): P₀ = c, Pₖ₊₁ = −(1 + c²)·Pₖ′."""
-    coefficients = [0, 1]
-    for _ in range(order):
-        slope = [power * coefficient for power, coefficient in enumerate(coefficients)][1:]
-        padded = [*slope, 0, 0]
-        coefficients = [-(padded[power] + (slope[power - 2] if power > 1 else 0)) for power in range(len(padded))]
-    return tuple(coefficients)
-
-
-def polygamma(scalars: Scalars, x: SSAValue, order: int) -> SSAValue:
-    """ψₙ(x) = (−1)ⁿ⁺¹·n!·ζ(n + 1, x), n ≥ 2: terms 1/(x + k)ⁿ⁺¹ up to 12 + n, the rest by the Euler–Maclaurin formula; where x < ½
-    by (−1)ⁿ·ψₙ(1 − x) − π·dⁿ cot πx / dxⁿ. ±inf at 0, −1, −2, …"""
-    one, power = _constant(scalars, x, 1.0), order + 1
-    reflects = scalars.compare("lt", x, _constant(scalars, x, 0.5))
-    z = scalars.select(reflects, scalars.sub(one, x), x)
-    total, moved = _constant(scalars, x, 0.0), z
+def _hurwitz_zeta(scalars: Scalars, q: SSAValue, power: int) -> SSAValue:
+    """ζ(p, q) = Σ 1/(q + k)ᵖ, p ≥ 3 and q ≥ 0: terms up to 11 + p, the rest by the Euler–Maclaurin formula. inf at 0."""
+    one, order = _constant(scalars, q, 1.0), power - 1
+    total, moved = _constant(scalars, q, 0.0), q
     for _ in range(12 + order):
         total = scalars.add(total, _inverse_power(scalars, scalars.div(one, moved), power))
         moved = scalars.add(moved, one)
@@ -336,17 +323,37 @@ def polygamma(scalars: Scalars, x: SSAValue, order: int) -> SSAValue:
         factors.append(bernoulli * rising / math.factorial(2 * k))
         rising *= (power + 2 * k - 1) * (power + 2 * k)
     series = polynomial(scalars, scalars.mul(inverse, inverse), factors)
-    tail = scalars.fma(series, inverse, _constant(scalars, x, 0.5))
+    tail = scalars.fma(series, inverse, _constant(scalars, q, 0.5))
     total = scalars.fma(_inverse_power(scalars, inverse, power), tail, total)
-    integral = scalars.div(_inverse_power(scalars, inverse, order), _constant(scalars, x, float(order)))
-    scale = (-1.0) ** power * math.factorial(order)
-    value = scalars.mul(scalars.add(total, integral), _constant(scalars, x, scale))
-    angle = scalars.mul(_fraction_below(scalars, x), _constant(scalars, x, math.pi))
-    cotangent = scalars.div(scalars.function("cos", angle), scalars.function("sin", angle))
-    slope = polynomial(scalars, cotangent, [float(each) for each in cotangent_derivative(order)])
-    slope = scalars.mul(slope, _constant(scalars, x, math.pi**power))
-    mirrored = value if order % 2 == 0 else scalars.neg(value)
-    return scalars.select(reflects, scalars.sub(mirrored, slope), value)
+    integral = scalars.div(_inverse_power(scalars, inverse, order), _constant(scalars, q, float(order)))
+    return scalars.add(total, integral)
+
+
+def polygamma(scalars: Scalars, x: SSAValue, order: int) -> SSAValue:
+    """ψₙ(x) = (−1)ⁿ⁺¹·n!·ζ(p, x), p = n + 1 ≥ 3; where x < ½ the sum over all integers less that over those below x:
+    ζ(p, f) + (−1)ᵖ·(ζ(p, 1 − f) − ζ(p, 1 − x)), f = x − ⌊x⌋. (−1)ⁿ⁺¹·inf at 0, −1, −2, …, −inf.
+
+    Where p is odd the first two cancel exactly halfway between poles, which derivatives of cot πx would not.
+    """
+    one, zero, power = _constant(scalars, x, 1.0), _constant(scalars, x, 0.0), order + 1
+    below = scalars.function("floor", x)
+    # From the nearer integer: 1 − f of a small negative x would keep few of its digits.
+    half = _constant(scalars, x, 0.5)
+    up = scalars.compare("gt", _fraction_below(scalars, x), half)
+    nearest = scalars.select(up, scalars.add(below, one), below)
+    offset = scalars.select(scalars.compare("eq", x, below), zero, scalars.sub(x, nearest))
+    is_below = scalars.compare("lt", offset, zero)
+    after = scalars.select(is_below, scalars.add(one, offset), offset)
+    before = scalars.select(is_below, scalars.neg(offset), scalars.sub(one, offset))
+    reflects = scalars.compare("lt", x, half)
+    value = _hurwitz_zeta(scalars, scalars.select(reflects, after, x), power)
+    mirrored = _hurwitz_zeta(scalars, scalars.select(reflects, before, one), power)
+    others = _hurwitz_zeta(scalars, scalars.select(reflects, scalars.sub(one, x), one), power)
+    sign = (-1.0) ** power
+    both = scalars.add(value, scalars.mul(mirrored, _constant(scalars, x, sign)))
+    reflected = scalars.sub(both, scalars.mul(others, _constant(scalars, x, sign)))
+    scale = _constant(scalars, x, sign * math.factorial(order))
+    return scalars.mul(scalars.select(reflects, reflected, value), scale)
 
 
 # -- modified Bessel functions ---------------------------------------------------------------------------------------

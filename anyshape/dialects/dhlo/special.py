@@ -21,7 +21,7 @@ from anyshape.dialects.scalars import Scalars
 ScalarFunction = Callable[[Scalars, SSAValue], SSAValue]
 
 
-def _each(function: Callable[[float], float], x: Array) -> Array:
+def _each(function: Callable[[float], float | np.float64], x: Array) -> Array:
     return np.vectorize(function, otypes=[np.float64])(x)
 
 
@@ -87,24 +87,30 @@ def _trigamma(x: float) -> float:
     )
 
 
-def _polygamma(order: int, x: float) -> float:
-    """By the recurrence up to 60, then (−1)ⁿ⁺¹·(n − 1)!·(1/xⁿ + n/2xⁿ⁺¹ + Σ B₂ₖ·(2k + n − 1)!/((2k)!·(n − 1)!·x²ᵏ⁺ⁿ))."""
-    sign = (-1.0) ** (order + 1)
-    if x < 0.5:
-        fraction = x - math.floor(x) if math.isfinite(x) else math.nan
-        if fraction == 0:
-            return sign * math.inf
-        cotangent = 1.0 / math.tan(math.pi * fraction)
-        slope = sum(c * cotangent**k for k, c in enumerate(special_scalars.cotangent_derivative(order)))
-        return -sign * _polygamma(order, 1.0 - x) - math.pi ** (order + 1) * slope
-    total = 0.0
-    while x < 60:
-        total += math.factorial(order) / x ** (order + 1)
-        x += 1.0
-    total += math.factorial(order - 1) / x**order + math.factorial(order) / (2 * x ** (order + 1))
+def _hurwitz_zeta(power: int, q: float) -> np.float64:
+    """Σ 1/(q + k)ᵖ up to 60, then 1/((p − 1)·qᵖ⁻¹) + 1/2qᵖ + Σ B₂ₖ·(2k + p − 2)!/((2k)!·(p − 1)!·q²ᵏ⁺ᵖ⁻¹)."""
+    total, at, one = np.float64(0.0), np.float64(q), np.float64(1.0)
+    while at < 60:
+        total += (one / at) ** power
+        at += 1.0
+    inverse = one / at
+    total += inverse ** (power - 1) / (power - 1) + inverse**power / 2
     for k, bernoulli in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66), 1):
-        total += bernoulli * math.factorial(2 * k + order - 1) / (math.factorial(2 * k) * x ** (2 * k + order))
-    return sign * total
+        factor = math.factorial(2 * k + power - 2) / (math.factorial(2 * k) * math.factorial(power - 1))
+        total += bernoulli * factor * inverse ** (2 * k + power - 1)
+    return total
+
+
+def _polygamma(order: int, x: float) -> np.float64:
+    """(−1)ᵖ·n!·ζ(p, x), p = n + 1; where x < ½ the sum over all integers less that over those below x."""
+    power = order + 1
+    if x < 0.5:
+        offset = 0.0 if math.isinf(x) else math.remainder(x, 1.0) + 0.0  # −0 would turn the sign of a pole
+        after, before = (offset, 1 - offset) if offset >= 0 else (1 + offset, -offset)
+        sign = (-1) ** power
+        everywhere = _hurwitz_zeta(power, after) + sign * _hurwitz_zeta(power, before)
+        return sign * math.factorial(order) * (everywhere - sign * _hurwitz_zeta(power, 1 - x))
+    return (-1) ** power * math.factorial(order) * _hurwitz_zeta(power, x)
 
 
 def _erfinv(x: float) -> float:
@@ -230,7 +236,7 @@ class Trigamma(SpecialFunction, op="trigamma"):
 
 
 class Polygamma(SpecialFunction, op="polygamma"):
-    """result = the derivative of order `order` ≥ 2 of digamma; (−1)ⁿ⁺¹·inf at 0, −1, −2, …"""
+    """result = the derivative of order `order` ≥ 2 of digamma; (−1)ⁿ⁺¹·inf at 0, −1, −2, …, −inf."""
 
     DEFAULTS: ClassVar = {"order": 2}
     COST = 300
@@ -240,7 +246,7 @@ class Polygamma(SpecialFunction, op="polygamma"):
             Sample((("m", "n"),), {"order": order}, values={0: "positive"}, oracle=Oracle("aten.polygamma.default", (order, Arg(0))))
             for order in (2, 3, 6)
         ),
-        Sample((("m", "n"),), {"order": 2}, dtypes=(F32, F64)),
+        *(Sample((("m", "n"),), {"order": order}, dtypes=(F32, F64)) for order in (2, 5)),
     )  # fmt: skip
 
     def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
@@ -249,7 +255,8 @@ class Polygamma(SpecialFunction, op="polygamma"):
         return scalars.convert(special_scalars.polygamma(scalars, wide, self.attribute("order")), F64, dtype)
 
     def numpy_function(self, x: Array) -> Array:
-        return _each(partial(_polygamma, self.attribute("order")), x)
+        with np.errstate(all="ignore"):
+            return _each(partial(_polygamma, self.attribute("order")), x)
 
 
 class BesselI0(SpecialFunction, op="bessel_i0", aten=["aten.i0.default"]):
