@@ -23,6 +23,7 @@ FUNCTIONS: dict[str, Function] = {
     "cholesky": torch.linalg.cholesky,
     "inv_ex": lambda x: torch.linalg.inv_ex(x, check_errors=True)[0],
     "cholesky_ex": lambda x: torch.linalg.cholesky_ex(x, check_errors=True)[0],
+    "cholesky_inverse": torch.cholesky_inverse,
     "lu_factor": lambda x: torch.linalg.lu_factor(x)[0],
     "matrix_power": lambda x: torch.linalg.matrix_power(x, -2),
 }

@@ -142,6 +142,10 @@ def lower_cholesky_solve(builder: GraphBuilder, b: SSAValue, factor: SSAValue, u
 
 @lowers("aten.cholesky_inverse.default")
 def lower_cholesky_inverse(builder: GraphBuilder, factor: SSAValue, upper: bool = False) -> SSAValue:
+    """(L·Lᵀ)⁻¹; the call raises SingularMatrix where an element of L's diagonal is 0"""
+    require_factorised(
+        builder, _first_place(builder, _compared(builder, diagonal(builder, factor), "eq", 0)), "cholesky_inverse"
+    )
     unit = identity(builder, sizes_of(factor.type), dtype_of(factor.type))
     return _solved_by_cholesky(builder, unit, factor, upper)
 
