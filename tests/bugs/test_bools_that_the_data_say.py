@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,17 @@ def _check(got: Any, expected: Any) -> None:
         torch.testing.assert_close(got, expected)
     else:
         assert got == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("operation", (operator.floordiv, operator.mod, operator.truediv))
+def test_a_division_by_zero_is_an_error(operation: Callable[[Any, Any], Any]) -> None:
+    program = anyshape.compile(
+        _Applied(lambda x: x * operation(7, x.sum().item())), (torch.ones(3, dtype=torch.int64),)
+    )
+    ones = torch.ones(2, dtype=torch.int64)
+    assert program(ones).tolist() == [operation(7, 2)] * 2
+    with pytest.raises(GuardError, match="division by zero"):
+        program(ones * 0)
 
 
 def test_what_is_checked_is_checked() -> None:

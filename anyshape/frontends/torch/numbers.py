@@ -40,7 +40,9 @@ from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dtypes import BOOL, F64, I64, DType
 from anyshape.dialects.sizes import dtype_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value
+from anyshape.frontends.torch.checks import require_none
 from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.symbolic import Size
 
 _OPS: Mapping[type[sympy.Basic], type[DhloOp]] = {
     sympy.Add: Add,
@@ -90,6 +92,7 @@ _OF_DATA: Mapping[Callable[..., Any], type[DhloOp]] = {
     torch.sym_not: Not,
 }
 """Python's arithmetic on numbers: bools in bool, integers in i64, floats in f64."""
+_DIVISIONS = frozenset({operator.floordiv, operator.mod, operator.truediv})
 _COMPARISONS: Mapping[Callable[..., Any], str] = {
     operator.eq: "eq", operator.ne: "ne", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
 }  # fmt: skip
@@ -112,7 +115,18 @@ def number_of_data(builder: GraphBuilder, *operands: Value) -> SSAValue:
         return builder.operand(operands[0], F64)
     if target not in _OF_DATA:
         raise Unsupported(f"{getattr(target, '__name__', target)} of a number that the data say")
+    if target in _DIVISIONS:
+        _require_divisor(builder, operands[1])
     return builder.emit(_OF_DATA[target], *(builder.operand(operand, dtype) for operand in operands))
+
+
+def _require_divisor(builder: GraphBuilder, divisor: Value) -> None:
+    """The call raises GuardError where the divisor is 0, of a float too: Python's numbers have no infinity for it."""
+    if isinstance(divisor, SSAValue):
+        zero = builder.constant(0, dtype_of(divisor.type))
+        require_none(builder, builder.emit(Compare, divisor, zero, direction="eq"), "division_by_zero")
+    elif isinstance(divisor, Size):
+        builder.require(divisor.ne(0), "division by zero")
 
 
 def _dtype_of_number(value: Any) -> DType:
