@@ -149,3 +149,30 @@ def test_a_condition_on_one_size_behind_the_branch_keeps_the_guard() -> None:
     check(program, f, torch.randn(1, 9))
     with pytest.raises(GuardError):
         program(torch.randn(1, 8))
+
+
+def test_a_size_that_differs_far_from_the_example_keeps_the_guard() -> None:
+    """No question: on the other side a quotient of the size that is 0 at all sizes nearby."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] % 4 != 0:
+            x = F.pad(x, (0, 4 - x.shape[1] % 4))
+        else:
+            x = x * (x.shape[1] // LENGTH + 1)
+        return x.view(x.shape[0], -1, 4).sum(2)
+
+    program = compiled(f, torch.randn(2, 6))
+    check(program, f, torch.randn(3, 9))
+    with pytest.raises(GuardError):
+        program(torch.randn(3, LENGTH))
+
+
+def test_padding_by_concatenation() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] % 4 != 0:
+            x = torch.cat([x, x.new_zeros(x.shape[0], 4 - x.shape[1] % 4)], 1)
+        return x.view(x.shape[0], -1, 4).sum(2)
+
+    program = compiled(f, torch.randn(2, 6))
+    for length in (1, 4, 7, 8):
+        check(program, f, torch.randn(3, length))

@@ -1,9 +1,9 @@
 """Whether two exports of one model are the same function where certain facts about sizes hold: a proof, not a comparison of values.
 
 The nodes of both graphs are numbered by what they compute, so that equal nodes have one number: the op, the numbers of its operands, and
-its sizes, simplified by the facts. What the facts say changes nothing has the number of its operand: padding by 0, a slice of a whole
-axis, a reshape to the sizes that a tensor has. A graph that writes to tensors, draws random numbers or calls other graphs is
-equal to none.
+its sizes, simplified by the facts. What the facts say changes nothing has the number of its operand: padding by 0, a concatenation
+with nothing, a slice of a whole axis, a reshape to the sizes that a tensor has. A graph that writes to tensors, draws random numbers or
+calls other graphs is equal to none.
 """
 
 # PyTorch and sympy are typed in part only.
@@ -11,7 +11,7 @@ equal to none.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,11 @@ from torch.export.graph_signature import InputKind
 from anyshape.frontends.torch.random import is_random
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.frontends.torch.unsupported import Unsupported
-from anyshape.symbolic import Facts, Size
+from anyshape.symbolic import Facts, Size, SizeError
 
 _PADS = ("aten.pad.default", "aten.constant_pad_nd.default")
 _SLICE = "aten.slice.Tensor"
+_CAT = "aten.cat.default"
 _RESHAPES = (
     "aten.view.default",
     "aten.reshape.default",
@@ -65,11 +66,23 @@ def same_under(facts: Facts, first: Reading, second: Reading) -> bool:
         return False
 
 
-class _Numbering:
-    """Numbers for the values of graphs, equal ones for equal values."""
+def differ_at(points: Sequence[Mapping[str, int]], first: Reading, second: Reading) -> bool:
+    """Whether both graphs can be compared, and are not found to compute the same at some of these sizes."""
+    for point in points:
+        numbering = _Numbering(Facts(), point)
+        try:
+            if numbering.of(first) != numbering.of(second):
+                return True
+        except (_Incomparable, Unsupported, SizeError):
+            continue
+    return False
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+
+class _Numbering:
+    """Numbers for the values of graphs, equal ones for equal values: where the facts hold, or at the sizes of a point."""
+
+    def __init__(self, facts: Facts, point: Mapping[str, int] | None = None) -> None:
+        self._facts, self._point = facts, point
         self._numbers: dict[Hashable, int] = {}
 
     def of(self, reading: Reading) -> Hashable:
@@ -80,13 +93,13 @@ class _Numbering:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def size(self, size: Size) -> Size:
-        return self._facts.simplify(size)
+        return self._facts.simplify(size) if self._point is None else Size.const(size.evaluate(self._point))
 
     def is_zero(self, size: Size) -> bool:
-        return self._facts.prove(size.eq(0)) is True
+        return self._facts.prove(self.size(size).eq(0)) is True
 
     def at_most(self, size: Size, bound: Size) -> bool:
-        return self._facts.prove(size.le(bound)) is True
+        return self._facts.prove(self.size(size).le(self.size(bound))) is True
 
 
 class _Graph:
@@ -152,11 +165,23 @@ class _Graph:
             return self._values[node.all_input_nodes[0]]
         if target in _PADS and all(self._numbering.is_zero(self._size(amount)) for amount in _as_list(node.args[1])):
             return self._values[node.all_input_nodes[0]]
+        if target == _CAT:
+            return self._only_part(node)
         if target == _SLICE and self._is_whole(node):
             return self._values[node.all_input_nodes[0]]
         if target in _RESHAPES and self._sizes(node) == self._sizes(self._unshaped(node)):
             return self._values[self._unshaped(node)]
         return None
+
+    def _only_part(self, node: fx.Node) -> Hashable | None:
+        """The number of the one operand of a concatenation that is not empty there."""
+        parts, dim = _as_list(node.args[0]), node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+        values = [part.meta["val"] for part in parts]
+        if not isinstance(dim, int) or any(value.dtype != values[0].dtype or not value.dim() for value in values):
+            return None
+        sizes = [self._names.size(value.shape[dim]) for value in values]
+        left = [part for part, size in zip(parts, sizes, strict=True) if not self._numbering.is_zero(size)]
+        return self._values[left[0]] if len(left) == 1 else None
 
     def _is_whole(self, node: fx.Node) -> bool:
         """Whether a slice is the whole axis."""
@@ -216,4 +241,4 @@ def _contents(tensor: Any) -> Hashable:
     return str(tensor.dtype), tuple(tensor.shape), bytes(flat.view(torch.uint8).numpy()) if flat.numel() else b""
 
 
-__all__ = ["Reading", "same_under"]
+__all__ = ["Reading", "differ_at", "same_under"]

@@ -31,7 +31,7 @@ from anyshape.frontends.torch.examples import Axis
 from anyshape.frontends.torch.guards import asked_by_model, derived_relations, relations_of_guards
 from anyshape.frontends.torch.origins import CONDITION, origin_of_guard
 from anyshape.frontends.torch.remainders import exclude_each_other, is_boundary, settled
-from anyshape.frontends.torch.same_graph import Reading, same_under
+from anyshape.frontends.torch.same_graph import Reading, differ_at, same_under
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
 from anyshape.frontends.torch.trials import Point, Trial, holds, holds_all, is_symbol, points, tensor_inputs
 from anyshape.frontends.torch.unsupported import Unsupported
@@ -51,6 +51,12 @@ _TRIES = 2
 
 _VALUES = 3
 """Calls at sizes of one path where its graph is not found equal."""
+
+
+_STRIDE = 20160
+"""Sizes are far from an example by multiples of this, so that few remainders change."""
+
+_FAR = tuple(_STRIDE << exponent for exponent in range(0, 13, 2))
 
 
 class Exported(Protocol):
@@ -254,7 +260,9 @@ class Sides:
         further = side.branches - {*self._branches, *region.answers}
         if not all(self._agree_at_small_sizes(relation, region) for relation in sorted(further, key=str)):
             raise _Unproven(region)
-        if not same_under(region.facts, self._reading, side.reading) and not self._agree(region.near):
+        if same_under(region.facts, self._reading, side.reading):
+            return
+        if differ_at(_near_and_far(region), self._reading, side.reading) or not self._agree(region.near):
             raise _Unproven(region)
 
     def _agree(self, near: Sequence[Point]) -> bool:
@@ -311,6 +319,18 @@ class Sides:
         rounding = SizeNames(environment, called, {}, {}, derived, rounded_up=rounded_up)
         branches = _branches(export.record, names)
         return _Side(Reading(export.program, rounding), tuple(dict.fromkeys(kept)), own, branches)
+
+
+def _near_and_far(region: _Region) -> list[Point]:
+    """A few sizes of a region: its nearest ones, and some so far from them that quotients which are 0 nearby are not."""
+    near = list(region.near[:_VALUES])
+    moved = (
+        {**point, **{name: point[name] + distance for name in names}}
+        for point in near[:1]
+        for names in dict.fromkeys((tuple(point), *((name,) for name in point)))
+        for distance in _FAR
+    )
+    return [*near, *(point for point in moved if holds_all(region.answers, point))]
 
 
 def remainder_that_is_not_zero(condition: Any) -> sympy.Basic | None:
