@@ -66,15 +66,16 @@ def same_under(facts: Facts, first: Reading, second: Reading) -> bool:
         return False
 
 
-def differ_at(points: Sequence[Mapping[str, int]], first: Reading, second: Reading) -> bool:
-    """Whether both graphs can be compared, and are not found to compute the same at some of these sizes."""
+def differ_at(points: Sequence[Mapping[str, int]], first: Reading, second: Reading, *, if_unknown: bool) -> bool:
+    """Whether both graphs are not found to compute the same at some of these sizes; `if_unknown` where they cannot be compared."""
     for point in points:
         numbering = _Numbering(Facts(), point)
         try:
             if numbering.of(first) != numbering.of(second):
                 return True
         except (_Incomparable, Unsupported, SizeError):
-            continue
+            if if_unknown:
+                return True
     return False
 
 
