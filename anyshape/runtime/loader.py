@@ -54,9 +54,11 @@ _ERRORS: Mapping[int, type[AnyshapeError]] = {
 }
 
 _INT32, _INT64, _ADDRESS, _TEXT = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p
+_FLOAT = ctypes.c_float
 
 _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "ral_abi": (_INT32, ()),
+    "__truncsfbf2": (_FLOAT, (_FLOAT,)),
     "ral_report_index": (None, (_ADDRESS, _INT64, _INT64, _INT64)),
     "ral_run_parts": (None, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT64, _INT64)),
     "ral_launch": (_INT32, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT64, _INT64, _INT64)),
@@ -97,7 +99,7 @@ class Runtime:
 
     Attributes:
         library: the ctypes library with all signatures declared. Its calls release Python's global lock.
-        symbols: address of each `ral_*` function, for a JIT that resolves the names in compiled objects.
+        symbols: address of each of its functions, for a JIT that resolves the names in compiled objects.
 
     Raises:
         ArtifactError: the library is missing, cannot be loaded, or has another ABI than this module.

@@ -60,6 +60,14 @@ int32_t ral_fail(ral_context *context, int32_t code, const char *format, int64_t
     return context->code = code;
 }
 
+float __truncsfbf2(float x) {
+    uint32_t bits, half;
+    memcpy(&bits, &x, sizeof bits);
+    half = x == x ? (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 : bits >> 16 | 0x40;
+    memcpy(&x, &half, sizeof half);
+    return x;
+}
+
 void ral_report_index(ral_error_cell *error, int64_t site, int64_t index, int64_t bound) {
     int64_t expected = RAL_OK;
     if (!atomic_compare_exchange_strong(&error->code, &expected, RAL_INDEX)) return;

@@ -100,6 +100,10 @@ RAL_API void ral_report_index(ral_error_cell *error, int64_t site, int64_t index
 RAL_API void ral_run_parts(ral_error_cell *error, ral_kernel kernel, void *const *buffers, const int64_t *sizes,
                            int64_t extent, int64_t grain);
 
+/* The bf16 nearest to x, the even one of two; a NaN stays one. A routine of compiler-rt's, which LLVM calls where a target has no instruction for it
+ * and which libgcc has from release 13 only. A bf16 is returned as the low half of the register that a float is returned in. */
+RAL_API float __truncsfbf2(float x);
+
 /* ---- services called by host programs ---------------------------------------------------------------------------- */
 
 /* Runs `kernel` over [0, extent) and returns when all of it is done.

@@ -10,6 +10,7 @@ from anyshape.support.errors import AnyshapeError, UnsupportedOp, UnsupportedOps
 
 PARENTS = {
     "GuardError": ValueError,
+    "SingularMatrix": ValueError,
     "DtypeError": TypeError,
     "RankError": ValueError,
     "ArgumentError": TypeError,
