@@ -67,10 +67,7 @@ def run_views(program: Program, views: Sequence[TensorView]) -> list[NDArray[Any
     def allocate(index: int, dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
         try:
             output = _empty_strided(sizes, strides, NUMPY_DTYPES[dtype])
-        except (
-            MemoryError,
-            ValueError,
-        ) as error:  # numpy's words for what is more than memory, and more than addresses
+        except (MemoryError, ValueError) as error:  # numpy's words for more than memory, and for more than addresses
             got = f"{NUMPY_DTYPES[dtype].name}{list(sizes)}"
             raise MemoryLimit("a result does not fit in memory", where=f"result {index}", got=got) from error
         outputs[index] = output

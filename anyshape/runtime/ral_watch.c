@@ -136,7 +136,8 @@ static void touch(const void *address) { (void)*(const volatile char *)address; 
  * a core can ask for. Loads, not prefetches: a processor may drop a prefetch of a page that it has to look up, and these lines are in
  * pages of their own. What lies behind a pointer is read in a pass behind the pointer's. */
 static void fetch(const ral_tensor_reader *reader, void *const *objects, int64_t count, const ral_watched *watched, int32_t round) {
-    for (int64_t i = 0; i < count; i++) touch((const char *)objects[i] + reader->handle_offset);
+    /* The type alone: an object that is no tensor may end behind it. */
+    for (int64_t i = 0; i < count; i++) touch((const char *)objects[i] + reader->handle_offset - sizeof(void *));
     for (int64_t i = 0; i < count; i++) {
         if (watched[i].words == 0 || type_of(reader, objects[i]) != watched[i].type) continue;
         const char *tensor = tensor_of(reader, objects[i]);
