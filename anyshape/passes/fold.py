@@ -41,10 +41,9 @@ MOVES = (BroadcastInDim, Reshape, Slice, Transpose)
 class FoldPass(RewritePass):
     """Elementwise ops on scalars become constants, other ops on weights and constants of static sizes become weights.
 
-    A result is kept only where the program does not grow: it has at most `limit` bytes, or, for elementwise ops and
-    concatenations, at most as many as the weights that go with it, which nobody else uses, or it becomes filters of convolutions,
-    which must lie together; so are a weight under other sizes and parts of one that are only put together in another order.
-    Reductions and products of more than `limit` bytes are left to their kernels. Of live weights the store gets the recipe, since
+    What is computed now is stored, and the program must not grow by it: a result has at most as many bytes as the weights that
+    nothing reads behind it (`_freed_bytes`), or, like all its operands, at most `limit`, where a kernel would cost more than
+    the bytes. Filters of convolutions may grow, since they must lie together. Of live weights the store gets the recipe, since
     their values are not known.
 
     Args:
@@ -62,45 +61,37 @@ class FoldPass(RewritePass):
                 return None
             if isinstance(op, Elementwise) and all(isinstance(value.owner, Constant) for value in op.operands):
                 return _fold_splat(op, rewriter)
-            return _fold_arrays(op, rewriter, arrays) if self._is_worth(op) or _keeps_its_bytes(op, arrays) else None
+            return _fold_arrays(op, rewriter, arrays) if self._is_worth(op) else None
 
         return rewrite
 
     def _is_worth(self, op: DhloOp) -> bool:
         if not _is_static(op):
             return False
-        result_bytes = sum(map(_bytes, op.results))
-        if result_bytes <= self.limit and all(_bytes(operand) <= self.limit for operand in op.operands):
-            return True
-        if _becomes_filters(op):
-            return True
-        freed = [value for value in op.operands if isinstance(value.owner, Weight) and value.has_one_use()]
-        return isinstance(op, Elementwise | Concatenate) and result_bytes <= sum(map(_bytes, freed))
+        added = sum(map(_bytes, op.results))
+        is_small = added <= self.limit and all(_bytes(operand) <= self.limit for operand in op.operands)
+        return is_small or added <= _freed_bytes(op) or _becomes_filters(op)
 
 
-def _keeps_its_bytes(op: DhloOp, arrays: ConstantStore | None) -> bool:
-    """Whether the result takes the place of a weight, or of its part, whatever its size."""
-    return _is_renamed(op, arrays) or _is_reordered(op, arrays)
+def _freed_bytes(op: DhloOp) -> int:
+    """Bytes of the weights that nothing reads once an op on them is a weight itself; for a part of a weight, the part's.
+
+    Of other ops none: reductions and products are left to their kernels, and the kernels that read what else moves move it at no cost.
+    """
+    if isinstance(op, Slice):
+        return _bytes(op.result) if _is_reordered(op.operands[0]) else 0
+    if not isinstance(op, Elementwise | Concatenate | Reshape):
+        return 0
+    return sum(_bytes(value) for value in op.operands if isinstance(value.owner, Weight) and value.has_one_use())
 
 
-def _is_renamed(op: DhloOp, arrays: ConstantStore | None) -> bool:
-    """Whether an op gives the elements of a weight that nobody else uses other sizes."""
-    if not isinstance(op, Reshape) or not isinstance(weight := op.operands[0].owner, Weight) or arrays is None:
-        return False
-    return weight.result.has_one_use() and _is_static(op) and not arrays.is_live(weight.attribute("name"))
-
-
-def _is_reordered(op: DhloOp, arrays: ConstantStore | None) -> bool:
-    """Whether an op takes a part of a weight that is used in parts only, no more of them than it is, which are put together again."""
-    if not isinstance(op, Slice) or not isinstance(weight := op.operands[0].owner, Weight) or arrays is None:
-        return False
-    parts = [use.operation for use in weight.result.uses]
-    if arrays.is_live(weight.attribute("name")) or not all(
-        isinstance(part, Slice) and _is_static(part) for part in parts
-    ):
+def _is_reordered(value: SSAValue) -> bool:
+    """Whether a weight is used in parts only, no more of them than it is, which are put together again."""
+    parts = [use.operation for use in value.uses]
+    if not isinstance(value.owner, Weight) or not all(isinstance(part, Slice) and _is_static(part) for part in parts):
         return False
     joined = all(isinstance(use.operation, Concatenate) for part in parts for use in part.results[0].uses)
-    return joined and sum(_bytes(part.results[0]) for part in parts) <= _bytes(weight.result)
+    return joined and sum(_bytes(part.results[0]) for part in parts) <= _bytes(value)
 
 
 def _becomes_filters(op: DhloOp) -> bool:
