@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -112,22 +113,20 @@ def _lstm(
 
 
 def _gru(
-    rules: CellRules, x: Sequence[Array], product: Product, _: Sequence[Array], states: Sequence[Array]
+    rules: CellRules,
+    x: Sequence[Array],
+    product: Product,
+    _: Sequence[Array],
+    states: Sequence[Array],
+    *,
+    reset_before: bool = False,
 ) -> list[Array]:
+    """The reset gate multiplies n's product with h or, with `reset_before`, the h of that product."""
     (h,) = states
-    own = product(h, 0, 3)
-    r, z = rules.gate(0, x[0] + own[0]), rules.gate(0, x[1] + own[1])
-    return [(1 - z) * rules.gate(1, x[2] + r * own[2]) + z * h]
-
-
-def _gru_reset_before(
-    rules: CellRules, x: Sequence[Array], product: Product, _: Sequence[Array], states: Sequence[Array]
-) -> list[Array]:
-    (h,) = states
-    own = product(h, 0, 2)
-    r, z = rules.gate(0, x[0] + own[0]), rules.gate(0, x[1] + own[1])
-    (own_n,) = product(r * h, 2, 1)
-    return [(1 - z) * rules.gate(1, x[2] + own_n) + z * h]
+    r, z = (rules.gate(0, a + b) for a, b in zip(x[:2], product(h, 0, 2), strict=True))
+    (own_n,) = product(r * h if reset_before else h, 2, 1)
+    n = rules.gate(1, x[2] + (own_n if reset_before else r * own_n))
+    return [(1 - z) * n + z * h]
 
 
 def _rnn(
@@ -149,7 +148,7 @@ class Cell:
 CELLS: Mapping[str, Cell] = {
     "lstm": Cell(4, 2, ("sigmoid", "tanh", "tanh"), _lstm),
     "gru": Cell(3, 1, ("sigmoid", "tanh"), _gru),
-    "gru_reset_before": Cell(3, 1, ("sigmoid", "tanh"), _gru_reset_before),
+    "gru_reset_before": Cell(3, 1, ("sigmoid", "tanh"), partial(_gru, reset_before=True)),
     "rnn": Cell(1, 1, ("tanh",), _rnn),
 }
 
