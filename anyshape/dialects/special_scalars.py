@@ -1,5 +1,7 @@
 """Special functions in scalars of f64: Chebyshev series and asymptotic expansions. Narrower floats are computed in f64 and rounded.
 
+The gamma function's relatives are in `gamma_scalars.py`, written as `formulas.py` has it.
+
 The Chebyshev coefficients are those of 80 nodes in 40-digit arithmetic, cut where they are below 10⁻¹⁷ of the largest.
 """
 
@@ -92,15 +94,6 @@ _INV_3 = (
     -5.854589508200904e-18,
 )  # fmt: skip
 """erf⁻¹(x)/(x·√w) in 1/√w on [1/28, ¼]"""
-
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
-"""B₂ₖ/(2k·(2k − 1)) from k = 1 on, B the Bernoulli numbers."""
-_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
-"""B₂ₖ/(2k) from k = 1 on."""
-_TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
-"""B₂ₖ from k = 1 on."""
-_SHIFT = 8
-"""Arguments are moved above this, where eight terms of the expansions leave less than 10⁻¹⁶."""
 
 
 def _constant(scalars: Scalars, like: SSAValue, value: float) -> SSAValue:
@@ -207,155 +200,6 @@ def ndtri(scalars: Scalars, p: SSAValue) -> SSAValue:
     return scalars.select(at_end, scalars.mul(x, _constant(scalars, p, math.inf)), value)
 
 
-# -- the gamma function's relatives ----------------------------------------------------------------------------------
-
-
-def _fraction_below(scalars: Scalars, x: SSAValue) -> SSAValue:
-    """x − ⌊x⌋"""
-    return scalars.sub(x, scalars.function("floor", x))
-
-
-def lgamma(scalars: Scalars, x: SSAValue) -> SSAValue:
-    """ln |Γ(x)| by Stirling's series above 8, Γ(z) = Γ(z + 8)/(z·…·(z + 7)) below it, and Γ(x)·Γ(1 − x) = π/sin πx where x < ½.
-
-    The error is absolute, 10⁻¹⁴, around the zeros at 1 and 2. +inf at 0, −1, −2, … and ±inf.
-    """
-    one, infinity = _constant(scalars, x, 1.0), _constant(scalars, x, math.inf)
-    reflects = scalars.compare("lt", x, _constant(scalars, x, 0.5))
-    z = scalars.select(reflects, scalars.sub(one, x), x)
-    is_small = scalars.compare("lt", z, _constant(scalars, x, _SHIFT))
-    product, moved = one, scalars.select(is_small, z, one)
-    for _ in range(_SHIFT):
-        product, moved = scalars.mul(product, moved), scalars.add(moved, one)
-    large = scalars.select(is_small, moved, z)
-    inverse = scalars.div(one, large)
-    series = scalars.mul(inverse, polynomial(scalars, scalars.mul(inverse, inverse), _STIRLING))
-    factor = scalars.sub(large, _constant(scalars, x, 0.5))
-    leading = scalars.mul(factor, scalars.sub(scalars.function("log", large), one))
-    rest = scalars.add(series, _constant(scalars, x, 0.5 * math.log(2 * math.pi) - 0.5))
-    value = scalars.add(leading, rest)
-    divisor = scalars.select(is_small, product, one)
-    value = scalars.sub(value, scalars.function("log", divisor))
-    value = scalars.select(scalars.compare("eq", z, infinity), infinity, value)
-    sine = scalars.function("sin", scalars.mul(_fraction_below(scalars, x), _constant(scalars, x, math.pi)))
-    mirror = scalars.function("log", scalars.div(_constant(scalars, x, math.pi), scalars.function("abs", sine)))
-    reflected = scalars.sub(mirror, value)
-    infinite = scalars.compare("eq", scalars.function("abs", x), infinity)
-    pole = scalars.logical_and(
-        scalars.compare("le", x, _constant(scalars, x, 0.0)),
-        scalars.compare("eq", x, scalars.function("floor", x)),
-    )
-    result = scalars.select(reflects, reflected, value)
-    return scalars.select(scalars.logical_or(infinite, pole), infinity, result)
-
-
-def digamma(scalars: Scalars, x: SSAValue) -> SSAValue:
-    """Γ′(x)/Γ(x) by its expansion above 8, ψ(z) = ψ(z + 1) − 1/z below it, and ψ(1 − x) − π/tan πx where x < 0.
-
-    ∓inf at ±0; NaN at −1, −2, … and −inf.
-    """
-    zero, one = _constant(scalars, x, 0.0), _constant(scalars, x, 1.0)
-    reflects = scalars.compare("lt", x, zero)
-    z = scalars.select(reflects, scalars.sub(one, x), x)
-    is_small = scalars.compare("lt", z, _constant(scalars, x, _SHIFT))
-    total, moved = zero, scalars.select(is_small, z, one)
-    for _ in range(_SHIFT):
-        total, moved = scalars.add(total, scalars.div(one, moved)), scalars.add(moved, one)
-    large = scalars.select(is_small, moved, z)
-    inverse = scalars.div(one, large)
-    square = scalars.mul(inverse, inverse)
-    tail = scalars.mul(square, polynomial(scalars, square, _DIGAMMA))
-    value = scalars.sub(scalars.function("log", large), scalars.fma(inverse, _constant(scalars, x, 0.5), tail))
-    value = scalars.sub(value, scalars.select(is_small, total, zero))
-    fraction = _fraction_below(scalars, x)
-    angle = scalars.mul(fraction, _constant(scalars, x, math.pi))
-    cotangent = scalars.div(scalars.function("cos", angle), scalars.function("sin", angle))
-    reflected = scalars.sub(value, scalars.mul(cotangent, _constant(scalars, x, math.pi)))
-    pole = scalars.compare("eq", fraction, zero)
-    reflected = scalars.select(pole, _constant(scalars, x, math.nan), reflected)
-    infinite = scalars.copysign(_constant(scalars, x, math.inf), scalars.neg(x))
-    result = scalars.select(reflects, reflected, value)
-    return scalars.select(scalars.compare("eq", x, zero), infinite, result)
-
-
-def trigamma(scalars: Scalars, x: SSAValue) -> SSAValue:
-    """ψ′ by 1/z + 1/2z² + Σ B₂ₖ/z²ᵏ⁺¹ above 8, ψ′(z) = ψ′(z + 1) + 1/z² below it, and π²/sin² πx − ψ′(1 − x) where x < ½."""
-    zero, one = _constant(scalars, x, 0.0), _constant(scalars, x, 1.0)
-    reflects = scalars.compare("lt", x, _constant(scalars, x, 0.5))
-    z = scalars.select(reflects, scalars.sub(one, x), x)
-    is_small = scalars.compare("lt", z, _constant(scalars, x, _SHIFT))
-    total, moved = zero, scalars.select(is_small, z, one)
-    for _ in range(_SHIFT):
-        total = scalars.add(total, scalars.div(one, scalars.mul(moved, moved)))
-        moved = scalars.add(moved, one)
-    large = scalars.select(is_small, moved, z)
-    inverse = scalars.div(one, large)
-    square = scalars.mul(inverse, inverse)
-    series = scalars.fma(scalars.mul(square, inverse), polynomial(scalars, square, _TRIGAMMA), inverse)
-    value = scalars.fma(square, _constant(scalars, x, 0.5), series)
-    value = scalars.add(value, scalars.select(is_small, total, zero))
-    sine = scalars.function("sin", scalars.mul(_fraction_below(scalars, x), _constant(scalars, x, math.pi)))
-    ratio = scalars.div(_constant(scalars, x, math.pi), sine)
-    return scalars.select(reflects, scalars.sub(scalars.mul(ratio, ratio), value), value)
-
-
-def _inverse_power(scalars: Scalars, inverse: SSAValue, power: int) -> SSAValue:
-    """inverseᵖ, p ≥ 1, by squaring."""
-    result: SSAValue | None = None
-    while power:
-        if power & 1:
-            result = inverse if result is None else scalars.mul(result, inverse)
-        inverse, power = scalars.mul(inverse, inverse), power >> 1
-    assert result is not None
-    return result
-
-
-def _hurwitz_zeta(scalars: Scalars, q: SSAValue, power: int) -> SSAValue:
-    """ζ(p, q) = Σ 1/(q + k)ᵖ, p ≥ 3 and q ≥ 0: terms up to 11 + p, the rest by the Euler–Maclaurin formula. inf at 0."""
-    one, order = _constant(scalars, q, 1.0), power - 1
-    total, moved = _constant(scalars, q, 0.0), q
-    for _ in range(12 + order):
-        total = scalars.add(total, _inverse_power(scalars, scalars.div(one, moved), power))
-        moved = scalars.add(moved, one)
-    inverse = scalars.div(one, moved)
-    factors, rising = list[float](), float(power)
-    for k, bernoulli in enumerate(_TRIGAMMA, 1):
-        factors.append(bernoulli * rising / math.factorial(2 * k))
-        rising *= (power + 2 * k - 1) * (power + 2 * k)
-    series = polynomial(scalars, scalars.mul(inverse, inverse), factors)
-    tail = scalars.fma(series, inverse, _constant(scalars, q, 0.5))
-    total = scalars.fma(_inverse_power(scalars, inverse, power), tail, total)
-    integral = scalars.div(_inverse_power(scalars, inverse, order), _constant(scalars, q, float(order)))
-    return scalars.add(total, integral)
-
-
-def polygamma(scalars: Scalars, x: SSAValue, order: int) -> SSAValue:
-    """ψₙ(x) = (−1)ⁿ⁺¹·n!·ζ(p, x), p = n + 1 ≥ 3; where x < ½ the sum over all integers less that over those below x:
-    ζ(p, f) + (−1)ᵖ·(ζ(p, 1 − f) − ζ(p, 1 − x)), f = x − ⌊x⌋. (−1)ⁿ⁺¹·inf at 0, −1, −2, …, −inf.
-
-    Where p is odd the first two cancel exactly halfway between poles, which derivatives of cot πx would not.
-    """
-    one, zero, power = _constant(scalars, x, 1.0), _constant(scalars, x, 0.0), order + 1
-    below = scalars.function("floor", x)
-    # From the nearer integer: 1 − f of a small negative x would keep few of its digits.
-    half = _constant(scalars, x, 0.5)
-    up = scalars.compare("gt", _fraction_below(scalars, x), half)
-    nearest = scalars.select(up, scalars.add(below, one), below)
-    offset = scalars.select(scalars.compare("eq", x, below), zero, scalars.sub(x, nearest))
-    is_below = scalars.compare("lt", offset, zero)
-    after = scalars.select(is_below, scalars.add(one, offset), offset)
-    before = scalars.select(is_below, scalars.neg(offset), scalars.sub(one, offset))
-    reflects = scalars.compare("lt", x, half)
-    value = _hurwitz_zeta(scalars, scalars.select(reflects, after, x), power)
-    mirrored = _hurwitz_zeta(scalars, scalars.select(reflects, before, one), power)
-    others = _hurwitz_zeta(scalars, scalars.select(reflects, scalars.sub(one, x), one), power)
-    sign = (-1.0) ** power
-    both = scalars.add(value, scalars.mul(mirrored, _constant(scalars, x, sign)))
-    reflected = scalars.sub(both, scalars.mul(others, _constant(scalars, x, sign)))
-    scale = _constant(scalars, x, sign * math.factorial(order))
-    return scalars.mul(scalars.select(reflects, reflected, value), scale)
-
-
 # -- modified Bessel functions ---------------------------------------------------------------------------------------
 
 
@@ -403,5 +247,5 @@ def i1(scalars: Scalars, x: SSAValue) -> SSAValue:
 
 
 __all__ = [
-    "chebyshev", "digamma", "erfc", "erfcx", "erfinv", "i0", "i0e", "i1", "i1e", "lgamma", "ndtri", "polynomial", "trigamma",
+    "chebyshev", "erfc", "erfcx", "erfinv", "i0", "i0e", "i1", "i1e", "ndtri", "polynomial",
 ]  # fmt: skip

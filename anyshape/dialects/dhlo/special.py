@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.ir import SSAValue
 
-from anyshape.dialects import special_scalars
+from anyshape.dialects import gamma_scalars, special_scalars
 from anyshape.dialects.dhlo.base import Arg, Array, Oracle, Sample
 from anyshape.dialects.dhlo.elementwise import FloatUnary, unary_samples
 from anyshape.dialects.dtypes import BF16, F16, F32, F64
+from anyshape.dialects.formulas import Real
 from anyshape.dialects.scalars import Scalars
 
 ScalarFunction = Callable[[Scalars, SSAValue], SSAValue]
@@ -59,8 +60,11 @@ def _digamma(x: float) -> float:
     if math.isnan(x) or x == math.inf:
         return x
     if x < 0:
-        fraction = x - math.floor(x) if math.isfinite(x) else 0.0
-        return math.nan if fraction == 0 else _digamma(1.0 - x) - math.pi / math.tan(math.pi * fraction)
+        offset = math.remainder(x, 1.0) if math.isfinite(x) else 0.0
+        # From halfway between poles: π/2 has no exact tangent. ψ(1 − x) = ψ(−x) − 1/x, since 1 − x may be rounded.
+        half = math.pi * (math.copysign(0.5, offset) - offset)
+        cotangent = math.tan(half) if abs(offset) > 0.25 else 1.0 / math.tan(math.pi * offset) if offset else math.nan
+        return _digamma(-x) - 1.0 / x - math.pi * cotangent
     total = 0.0
     while x < 30:
         total -= 1.0 / x
@@ -72,10 +76,10 @@ def _digamma(x: float) -> float:
 def _trigamma(x: float) -> float:
     """By the recurrence up to 30, then 1/x + 1/2x² + Σ B₂ₖ/x²ᵏ⁺¹."""
     if x < 0.5:
-        fraction = x - math.floor(x) if math.isfinite(x) else 0.0
-        if fraction == 0:
+        offset = math.remainder(x, 1.0) if math.isfinite(x) else 0.0
+        if offset == 0:
             return math.nan if math.isinf(x) else math.inf
-        return (math.pi / math.sin(math.pi * fraction)) ** 2 - _trigamma(1.0 - x)
+        return (math.pi / math.sin(math.pi * offset)) ** 2 - _trigamma(1.0 - x)
     total = 0.0
     while x < 30:
         total += 1.0 / (x * x)
@@ -205,7 +209,7 @@ class Ndtri(SpecialFunction, op="ndtri", aten=["aten.special_ndtri.default"]):
 class Lgamma(SpecialFunction, op="lgamma", aten=["aten.lgamma.default"]):
     """result = ln |Γ(x)|; +inf at 0, −1, −2, …"""
 
-    FORMULA = staticmethod(special_scalars.lgamma)
+    FORMULA = staticmethod(gamma_scalars.lgamma)
     SAMPLES = (*unary_samples("aten.lgamma.default"), *unary_samples("aten.lgamma.default", values="positive"))
 
     def numpy_function(self, x: Array) -> Array:
@@ -215,7 +219,7 @@ class Lgamma(SpecialFunction, op="lgamma", aten=["aten.lgamma.default"]):
 class Digamma(SpecialFunction, op="digamma", aten=["aten.digamma.default"]):
     """result = the derivative of ln Γ(x); ∓inf at ±0, NaN at −1, −2, …"""
 
-    FORMULA = staticmethod(special_scalars.digamma)
+    FORMULA = staticmethod(gamma_scalars.digamma)
     SAMPLES = (*unary_samples("aten.digamma.default"), *unary_samples("aten.digamma.default", values="positive"))
 
     def numpy_function(self, x: Array) -> Array:
@@ -225,7 +229,7 @@ class Digamma(SpecialFunction, op="digamma", aten=["aten.digamma.default"]):
 class Trigamma(SpecialFunction, op="trigamma"):
     """result = the second derivative of ln Γ(x); +inf at 0, −1, −2, …"""
 
-    FORMULA = staticmethod(special_scalars.trigamma)
+    FORMULA = staticmethod(gamma_scalars.trigamma)
     SAMPLES = (  # PyTorch's is less accurate than f64, and finite at the poles
         Sample((("m", "n"),), dtypes=(F16, BF16, F32), values={0: "positive"}, oracle=Oracle("aten.polygamma.default", (1, Arg(0)))),
         Sample((("m", "n"),), dtypes=(F32, F64)),
@@ -240,7 +244,6 @@ class Polygamma(SpecialFunction, op="polygamma"):
 
     DEFAULTS: ClassVar = {"order": 2}
     COST = 300
-    FORMULA = staticmethod(special_scalars.polygamma)
     SAMPLES = (
         *(
             Sample((("m", "n"),), {"order": order}, values={0: "positive"}, oracle=Oracle("aten.polygamma.default", (order, Arg(0))))
@@ -251,8 +254,8 @@ class Polygamma(SpecialFunction, op="polygamma"):
 
     def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
         dtype = self.operand_dtype()
-        wide = scalars.convert(operands[0], dtype, F64)
-        return scalars.convert(special_scalars.polygamma(scalars, wide, self.attribute("order")), F64, dtype)
+        wide = Real(scalars, scalars.convert(operands[0], dtype, F64))
+        return scalars.convert(gamma_scalars.polygamma(self.attribute("order"), wide).value, F64, dtype)
 
     def numpy_function(self, x: Array) -> Array:
         with np.errstate(all="ignore"):
