@@ -22,7 +22,7 @@ from anyshape.dialects.dhlo.base import (
     Sym,
     same_dtype,
 )
-from anyshape.dialects.dhlo.elementwise import NUMERIC, conjunction, rounded
+from anyshape.dialects.dhlo.elementwise import NUMERIC, operand_within, rounded
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dtypes import DTYPES, F32, I64
 from anyshape.dialects.sizes import Tensor, rank_of, sizes_of, tensor
@@ -176,12 +176,7 @@ class Pad(DhloOp, op="pad"):
             source.append(local if part is None or part.local is None else part.local)
             if part is None and (low != ZERO or high != ZERO):
                 conditions.append(scalars.compare("lt", local, points.size(size), unsigned=True))
-        if not conditions:
-            return points.operand(0, source)
-        inside = conjunction(scalars, conditions)
-        with points.guarded(inside):
-            element = points.operand(0, source)
-        return scalars.select(inside, element, points.operand(1, ()))
+        return operand_within(points, 0, source, conditions, lambda: points.operand(1, ()))
 
     @law(
         "pad by 0 -> x",

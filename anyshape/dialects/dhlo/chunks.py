@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo.base import REQUIRED, Array, DhloOp, Environment, Points, Sample, same_dtype
+from anyshape.dialects.dhlo.elementwise import operand_within
 from anyshape.dialects.dhlo.movement import delinearise, linearise
 from anyshape.dialects.dtypes import DTYPES, F32
 from anyshape.dialects.sizes import Tensor, numel, rank_of, sizes_of, tensor
@@ -73,9 +74,8 @@ class Chunk(DhloOp, op="chunk"):
         position = linearise(points, at[first : first + 2], self.result_sizes[first : first + 2])
         inside = scalars.compare("lt", position, points.size(self.total), unsigned=True)
         indices = delinearise(points, position, [self.operand_sizes()[axis] for axis in self.axes])
-        with points.guarded(inside):
-            element = points.operand(0, (*at[:first], *indices, *at[first + 2 :]))
-        return scalars.select(inside, element, points.operand(1, ()))
+        place = (*at[:first], *indices, *at[first + 2 :])
+        return operand_within(points, 0, place, [inside], lambda: points.operand(1, ()))
 
 
 __all__ = ["Chunk"]

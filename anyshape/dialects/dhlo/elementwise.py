@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo.base import Arg, Array, AttributeValue, Elementwise, Environment, Oracle, Sample
+from anyshape.dialects.dhlo.base import Arg, Array, AttributeValue, Elementwise, Environment, Oracle, Points, Sample
 from anyshape.dialects.dtypes import BF16, DTYPES, F16, F32, FLOATS, INTEGERS, DType
 from anyshape.dialects.scalars import Scalars
 
@@ -124,6 +124,22 @@ def conjunction(scalars: Scalars, conditions: Sequence[SSAValue]) -> SSAValue:
     return reduce(scalars.logical_and, conditions)
 
 
+def operand_within(
+    points: Points,
+    index: int,
+    at: Sequence[SSAValue],
+    conditions: Sequence[SSAValue],
+    otherwise: Callable[[], SSAValue],
+) -> SSAValue:
+    """The element of operand `index` at `at` where all of the i1 `conditions` hold, and read only there; elsewhere `otherwise()`."""
+    if not conditions:
+        return points.operand(index, at)
+    inside = conjunction(points.scalars, conditions)
+    with points.guarded(inside):
+        element = points.operand(index, at)
+    return points.scalars.select(inside, element, otherwise())
+
+
 __all__ = [
     "BITWISE",
     "EXPENSIVE",
@@ -136,6 +152,7 @@ __all__ = [
     "conjunction",
     "in_f32",
     "is_numeric",
+    "operand_within",
     "rounded",
     "unary_samples",
     "widened",

@@ -13,7 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, Environment, Oracle, Points, Sample, Sym, same_dtype
-from anyshape.dialects.dhlo.elementwise import conjunction, rounded, widened
+from anyshape.dialects.dhlo.elementwise import operand_within, rounded, widened
 from anyshape.dialects.dhlo.movement import one_operand
 from anyshape.dialects.dhlo.pooling import UNROLLED, window_axes
 from anyshape.dialects.dhlo.reduction import Reduce, accumulation_dtype, emit_in_f32
@@ -115,16 +115,16 @@ class FoldedWindows(Folding, op="folded_windows"):
         return [self.said_of(operands[0], env)]
 
     def element(self, points: Points, at: Sequence[SSAValue]) -> SSAValue:
-        count, scalars = len(self.window), points.scalars
+        count = len(self.window)
         windows, conditions = list[SSAValue](), list[SSAValue]()
         for axis in range(count):
             window, inside = self.window_at(points, axis, at[self.first + axis], at[self.first + count + axis])
             windows.append(window)
             conditions.append(inside)
-        inside = conjunction(scalars, conditions)
-        with points.guarded(inside):
-            value = points.operand(0, [*at[: self.first], *windows, *at[self.first + count :]])
-        return scalars.select(inside, value, scalars.constant(0, self.result_dtype.scalar))
+        place = [*at[: self.first], *windows, *at[self.first + count :]]
+        return operand_within(
+            points, 0, place, conditions, lambda: points.scalars.constant(0, self.result_dtype.scalar)
+        )
 
 
 class Fold(Folding, op="fold"):
@@ -175,13 +175,10 @@ class Fold(Folding, op="fold"):
         accumulator = accumulation_dtype(dtype)
         total: SSAValue | None = None
         for places in product(*axes):
-            inside = conjunction(scalars, [condition for _, condition, _ in places])
+            conditions = [condition for _, condition, _ in places]
             place = [*at[: self.first], *(window for window, _, _ in places), *(within for _, _, within in places)]
-            with points.guarded(inside):
-                value = points.operand(0, place)
-            value = scalars.convert(
-                scalars.select(inside, value, scalars.constant(0, dtype.scalar)), dtype, accumulator
-            )
+            value = operand_within(points, 0, place, conditions, lambda: scalars.constant(0, dtype.scalar))
+            value = scalars.convert(value, dtype, accumulator)
             total = value if total is None else scalars.add(total, value)
         assert total is not None and count
         return scalars.convert(total, accumulator, dtype)

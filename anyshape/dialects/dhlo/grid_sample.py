@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, Environment, Oracle, Points, Sample, same_dtype
-from anyshape.dialects.dhlo.elementwise import conjunction, rounded, widened
+from anyshape.dialects.dhlo.elementwise import operand_within, rounded, widened
 from anyshape.dialects.dhlo.reduction import accumulation_dtype
 from anyshape.dialects.dhlo.resize import CUBIC, cubic_weights
 from anyshape.dialects.dhlo.windows import Sampling, in_bounds
@@ -154,10 +154,9 @@ class GridSample(Sampling, op="grid_sample"):
             axes.append(self._taps(points, position, self.operand_sizes()[2 + axis]))
         total: SSAValue | None = None
         for taps in product(*axes):
-            inside = conjunction(scalars, [inside for _, inside, _ in taps])
-            with points.guarded(inside):
-                value = points.operand(0, [*at[:2], *(index for index, _, _ in taps)])
-            value = scalars.convert(scalars.select(inside, value, scalars.constant(0, dtype.scalar)), dtype, real)
+            place, conditions = [*at[:2], *(index for index, _, _ in taps)], [inside for _, inside, _ in taps]
+            value = operand_within(points, 0, place, conditions, lambda: scalars.constant(0, dtype.scalar))
+            value = scalars.convert(value, dtype, real)
             for _, _, weight in taps:
                 value = value if weight is None else scalars.mul(value, weight)
             total = value if total is None else scalars.add(total, value)

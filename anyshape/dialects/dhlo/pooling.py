@@ -23,7 +23,7 @@ from anyshape.dialects.dhlo.assembly import Iota
 from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, Environment, Oracle, Points, Sample, same_dtype
 from anyshape.dialects.dhlo.binary import Add, Divide, Maximum, Minimum, Multiply, Or, Subtract
 from anyshape.dialects.dhlo.constant import Constant, SizeOf
-from anyshape.dialects.dhlo.elementwise import conjunction, rounded, widened
+from anyshape.dialects.dhlo.elementwise import conjunction, operand_within, rounded, widened
 from anyshape.dialects.dhlo.movement import BroadcastInDim, one_operand
 from anyshape.dialects.dhlo.reduction import Reduce, accumulation_dtype, emit_in_f32, spread
 from anyshape.dialects.dhlo.selection import Compare, Select, converted
@@ -179,12 +179,8 @@ class MaxPool(Pool, op="max_pool"):
         scalars, dtype = points.scalars, self.result_dtype
         result: SSAValue | None = None
         for place, inside in self.places_of(points, at):
-            if inside is None:
-                value = points.operand(0, place)
-            else:
-                with points.guarded(inside):
-                    value = points.operand(0, place)
-                value = scalars.select(inside, value, scalars.constant(lowest(dtype), dtype.scalar))
+            conditions = [] if inside is None else [inside]
+            value = operand_within(points, 0, place, conditions, lambda: scalars.constant(lowest(dtype), dtype.scalar))
             result = value if result is None else scalars.maximum(result, value, unsigned=dtype.is_unsigned)
         assert result is not None
         return result
@@ -427,12 +423,8 @@ class AvgPool(Pool, op="avg_pool"):
         scalars, dtype = points.scalars, self.result_dtype
         total: SSAValue | None = None
         for place, inside in self.places_of(points, at):
-            if inside is None:
-                value = points.operand(0, place)
-            else:
-                with points.guarded(inside):
-                    value = points.operand(0, place)
-                value = scalars.select(inside, value, scalars.constant(0, dtype.scalar))
+            conditions = [] if inside is None else [inside]
+            value = operand_within(points, 0, place, conditions, lambda: scalars.constant(0, dtype.scalar))
             value = scalars.convert(value, dtype, self.accumulator)
             total = value if total is None else scalars.add(total, value)
         assert total is not None

@@ -21,7 +21,7 @@ from anyshape.dialects.dhlo.base import (
     Sym,
     same_dtype,
 )
-from anyshape.dialects.dhlo.elementwise import conjunction
+from anyshape.dialects.dhlo.elementwise import operand_within
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dtypes import DTYPES, F32
 from anyshape.dialects.sizes import Tensor, sizes_of, tensor
@@ -91,12 +91,7 @@ class DynamicUpdateSlice(DhloOp, op="dynamic_update_slice"):
             position.append(local)
             if start != ZERO or extent != size:
                 conditions.append(scalars.compare("lt", local, points.size(extent), unsigned=True))
-        if not conditions:
-            return points.operand(1, position)
-        inside = conjunction(scalars, conditions)
-        with points.guarded(inside):
-            element = points.operand(1, position)
-        return scalars.select(inside, element, points.operand(0, at))
+        return operand_within(points, 1, position, conditions, lambda: points.operand(0, at))
 
     @law(
         "update of everything -> update",

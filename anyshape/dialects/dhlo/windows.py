@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo.base import REQUIRED, Array, DhloOp, Environment, Oracle, Points, Sample, same_dtype
 from anyshape.dialects.dhlo.base import Arg as Operand
-from anyshape.dialects.dhlo.elementwise import conjunction
+from anyshape.dialects.dhlo.elementwise import operand_within
 from anyshape.dialects.dtypes import F32, I64
 from anyshape.dialects.sizes import Tensor, rank_of, sizes_of, tensor
 from anyshape.symbolic import Size, size_max, size_min
@@ -106,12 +106,7 @@ class WindowsFamily(Sampling, ABC):
             source.append(index)
             if inside is not None:
                 conditions.append(inside)
-        if not conditions:
-            return points.operand(0, source)
-        inside = conjunction(points.scalars, conditions)
-        with points.guarded(inside):
-            element = points.operand(0, source)
-        return points.scalars.select(inside, element, points.operand(1, ()))
+        return operand_within(points, 0, source, conditions, lambda: points.operand(1, ()))
 
 
 def windowed(
