@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tests.onnx_files.contrib.cases import FLOATS, SEQUENCES, Array, ContribCase, floats, tolerance
+from tests.onnx_files.contrib.cases import FLOATS, SEQUENCES, Array, Call, ContribCase, floats, tolerance
 
 HEADS, DEPTH = 4, 8
 WIDTH = HEADS * DEPTH
@@ -63,6 +63,21 @@ def fused_attention() -> Iterator[ContribCase]:
         yield ContribCase(
             "Attention", f"bias {rows} {heads}", [*names, "", "", "a"], biased, weights, {"num_heads": HEADS}
         )
+    yield from _attention_after_past(weights, plain)
+    yield ContribCase("Attention", "present", names, plain, weights, {"num_heads": HEADS}, outputs=2)
+    uneven = {"w": floats(WIDTH, 2 * WIDTH + 16), "b": floats(2 * WIDTH + 16)}
+    yield ContribCase(
+        "Attention",
+        "other width of values",
+        names,
+        plain,
+        uneven,
+        {"num_heads": HEADS, "qkv_hidden_sizes": [WIDTH, WIDTH, 16]},
+    )
+
+
+def _attention_after_past(weights: Mapping[str, Array], plain: Sequence[Call]) -> Iterator[ContribCase]:
+    names = ["x", "w", "b"]
     for before in (0, 3):
         past = [
             {**call, "p": floats(2, call["x"].shape[0], HEADS, before + each, DEPTH)} for each, call in enumerate(plain)
@@ -77,16 +92,6 @@ def fused_attention() -> Iterator[ContribCase]:
             "Attention", f"past from {before} mask", [*names, "m", "p"], seen, weights, {"num_heads": HEADS, "unidirectional": 1},
             outputs=2,
         )  # fmt: skip
-    yield ContribCase("Attention", "present", names, plain, weights, {"num_heads": HEADS}, outputs=2)
-    uneven = {"w": floats(WIDTH, 2 * WIDTH + 16), "b": floats(2 * WIDTH + 16)}
-    yield ContribCase(
-        "Attention",
-        "other width of values",
-        names,
-        plain,
-        uneven,
-        {"num_heads": HEADS, "qkv_hidden_sizes": [WIDTH, WIDTH, 16]},
-    )
 
 
 LENGTHS = ((1, 1, 1), (2, 5, 5), (2, 3, 9), (1, 7, 2))
