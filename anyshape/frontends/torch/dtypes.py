@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import ml_dtypes
+import numpy as np
 import torch
 
 from anyshape.dialects import dtypes
@@ -41,7 +42,16 @@ def dtype_of_torch(dtype: torch.dtype) -> DType:
 
 def array_of_tensor(tensor: torch.Tensor) -> Array:
     """The tensor's elements as a numpy array; shares its memory when it is dense and on the CPU."""
-    dense = tensor.detach().cpu().contiguous()
-    if dense.dtype == torch.bfloat16:
-        return dense.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
-    return dense.numpy()
+    return array_of_memory(tensor.cpu().resolve_neg().contiguous())
+
+
+def array_of_memory(tensor: torch.Tensor) -> Array:
+    """The memory of a tensor on the CPU as a numpy array with its strides.
+
+    It must be neither negated nor conjugated when it is read. DLPack hands it over: after PyTorch's own `numpy()` a storage can never
+    be resized again, and weights are the user's.
+    """
+    plain = tensor.detach()
+    if plain.dtype == torch.bfloat16:
+        return np.from_dlpack(plain.view(torch.uint16)).view(ml_dtypes.bfloat16)
+    return np.from_dlpack(plain)

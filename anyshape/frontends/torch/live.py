@@ -13,12 +13,12 @@ from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
-import ml_dtypes
 import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from anyshape.dialects.dhlo import Array
+from anyshape.frontends.torch.dtypes import array_of_memory
 from anyshape.frontends.torch.reader import tensor_reader
 from anyshape.runtime import Program, runtime
 from anyshape.runtime.abi import WATCH_ROUNDS, WatchedLayout
@@ -129,7 +129,7 @@ class WeightWatch(Generic[BindingT]):
     def __init__(self, live: Live[BindingT], names: Sequence[str], budget: int | None = None) -> None:
         self._live = live
         self._names = tuple(names)
-        self._budget = budget
+        self._budget = math.inf if budget is None else budget
         self._sets: OrderedDict[tuple[int, ...], _Bound[BindingT]] = OrderedDict()
         self._last: _Bound[BindingT] | None = None
         # By the identity of their first weight, most sets are found without a look at the others; it proves nothing.
@@ -198,7 +198,7 @@ class WeightWatch(Generic[BindingT]):
         places = dict(zip(self._names, weights, strict=True))
 
         def read(name: str) -> Array:
-            return _array_of(places[name])
+            return array_of_memory(places[name])
 
         notes = _Notes(weights, contents=True)
         everything = range(len(weights))
@@ -216,7 +216,7 @@ class WeightWatch(Generic[BindingT]):
         gone = [key for key, bound in self._sets.items() if any(map(StorageWeakRef.expired, bound.storages))]
         for key in gone:
             del self._sets[key]
-        while len(self._sets) > 1 and (len(self._sets) > SETS or self.copied_bytes > (self._budget or math.inf)):
+        while len(self._sets) > 1 and (len(self._sets) > SETS or self.copied_bytes > self._budget):
             self._sets.popitem(last=False)
 
 
@@ -232,14 +232,6 @@ def _is_written(index: int, notes: _Notes, like: _Bound[Any]) -> bool:
     if index in like.invalid:
         return True
     return old.bytes > 0 and (old.version != new.version or like.notes.sums_of(index) != notes.sums_of(index))
-
-
-def _array_of(weight: torch.Tensor) -> Array:
-    """The weight's own memory as an array."""
-    plain = weight.detach()
-    if plain.dtype == torch.bfloat16:
-        return plain.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
-    return plain.numpy()
 
 
 def invalidate(module: nn.Module) -> None:

@@ -21,6 +21,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
+from anyshape.frontends.torch.dtypes import array_of_memory
 from anyshape.frontends.torch.random import is_random
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.frontends.torch.unsupported import Unsupported
@@ -239,7 +240,11 @@ def _contents(tensor: Any) -> Hashable:
     if not isinstance(tensor, torch.Tensor) or tensor.numel() > _SMALL_CONSTANT:
         return "object", id(tensor)
     flat = tensor.detach().contiguous().reshape(-1)
-    return str(tensor.dtype), tuple(tensor.shape), bytes(flat.view(torch.uint8).numpy()) if flat.numel() else b""
+    return (
+        str(tensor.dtype),
+        tuple(tensor.shape),
+        array_of_memory(flat.view(torch.uint8)).tobytes() if flat.numel() else b"",
+    )
 
 
 __all__ = ["Reading", "differ_at", "same_under"]
