@@ -36,7 +36,8 @@ _ASKING = frozenset((str(Path(symbolic_shapes.__file__)), str(Path(sym_node.__fi
 """Files through which a question goes from whoever asks it to the environment."""
 
 _LAYOUT = re.compile(
-    r"contiguous|stride|dense|memory_format|channels_last|overlapping|_reshape_view_helper|physical_perm|^(matmul|should_fold)$"
+    r"contiguous|stride|dense|memory_format|channels_last|overlapping|_reshape_view_helper|physical_perm"
+    r"|^(matmul|should_fold|meta_pixel_shuffle)$"
 )
 """Functions of PyTorch that compare sizes in order to choose strides or a cheaper view, which is no business of values."""
 

@@ -24,6 +24,7 @@ from anyshape.dialects.locations import Origin
 from anyshape.frontends.torch.boundaries import Needless
 from anyshape.frontends.torch.branches import Branch, Record, record_branches
 from anyshape.frontends.torch.derived import DerivedSizes
+from anyshape.frontends.torch.effects import keep_checks
 from anyshape.frontends.torch.examples import path_name
 from anyshape.frontends.torch.exports import Export, export_as_given, export_every_size
 from anyshape.frontends.torch.openings import Broadcasts, Opening
@@ -95,6 +96,7 @@ def capture(
     module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: DynamicShapes
 ) -> Capture:
     """Export and decompose `module`; see `import_module` for `dynamic_shapes`. Raises ExportError."""
+    keep_checks()
     with _TRACING, sizes_only():
         return _capture(module, args, kwargs, dynamic_shapes)
 

@@ -27,7 +27,7 @@ from anyshape.dialects.dhlo import (
 )
 from anyshape.dialects.dhlo.compaction import Compress, ReadSize
 from anyshape.dialects.dhlo.sort import ArgSort, RowOrder, SearchSorted
-from anyshape.dialects.dtypes import I64
+from anyshape.dialects.dtypes import F32, F64, I64
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 from anyshape.frontends.torch.elementwise import as_bool
@@ -169,7 +169,8 @@ def lower_repeat_interleave(builder: GraphBuilder, repeats: SSAValue, *, output_
 @lowers("aten.bincount.default")
 def lower_bincount(builder: GraphBuilder, x: SSAValue, weights: SSAValue | None = None, minlength: int = 0) -> SSAValue:
     """How often each number occurs, or the sum of its weights"""
-    size, dtype = builder.result_sizes[0], builder.result_dtype
+    size = builder.result_sizes[0]
+    dtype = I64 if weights is None else F32 if dtype_of(weights.type) == F32 else F64  # PyTorch 2.12 says i64 of all
     x = builder.convert(x, I64)
     largest = builder.emit(Reduce, x, axes=(0,), kind="max")
     past = builder.emit(Add, largest, builder.constant(1, I64))

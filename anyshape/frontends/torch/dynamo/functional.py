@@ -23,6 +23,7 @@ from torch.export.exported_program import (
 
 from anyshape.frontends.torch.capture import decompositions
 from anyshape.frontends.torch.dynamo.inputs import mark_weights
+from anyshape.frontends.torch.effects import keep_checks
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class FunctionalGraph:
     """What AOTAutograd hands to a compiler.
 
     Attributes:
-        graph: ATen ops; writes to inputs are `copy_` nodes at its end, weights are marked.
+        graph: ATen ops; writes to inputs are `copy_` nodes at its end, weights are marked. Where ops have effects, tokens that keep
+            them in order come before the inputs: None at run time.
         written: positions of the inputs that are written.
     """
 
@@ -64,15 +66,17 @@ def compile_functional(
         metadata = TracingContext.get().fw_metadata
         assert metadata is not None
         written = tuple(index for index, info in enumerate(metadata.input_info) if info.mutates_data)
-        if written and len(example_inputs) != len(inputs):
+        tokens = len(metadata.tokens)  # inputs of the graph before all others; static inputs are counted with them
+        if written and len(example_inputs) != tokens + len(inputs):
             raise InputsOverlap
-        mark_weights(gm.graph, set(metadata.static_input_indices).difference(written))
+        mark_weights(gm.graph, set(metadata.static_input_indices).difference(tokens + index for index in written))
         functional = FunctionalGraph(gm, written)
         return make_boxed_func(compiler(functional))
 
     def differentiated(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         raise NeedsGradients
 
+    keep_checks()
     table = {op: how for op, how in decompositions().items() if op is not _SELECT_SCATTER}
     composites, decomposed = _split_decomp_table_to_cia_and_python_decomp(table)
     with _override_composite_implicit_decomp(composites), _compiling():

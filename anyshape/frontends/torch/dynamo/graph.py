@@ -25,7 +25,7 @@ from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import dtype_of, sizes_of, tensor
 from anyshape.frontends.torch.builder import GraphBuilder
 from anyshape.frontends.torch.dtypes import array_of_tensor, dtype_of_torch
-from anyshape.frontends.torch.dynamo.inputs import is_weight, is_write, unusable_among
+from anyshape.frontends.torch.dynamo.inputs import is_token, is_weight, is_write, unusable_among
 from anyshape.frontends.torch.dynamo.strides import Layout, Permuted, Strided, layout_of
 from anyshape.frontends.torch.dynamo.views import shared_views
 from anyshape.frontends.torch.dynamo.writes import needed_by, updates_between
@@ -249,6 +249,9 @@ class GraphLowering(NodeLowering):
             if isinstance(value, torch.Tensor):
                 if not node.users:
                     continue
+                if is_token(node):
+                    self.values[node] = None
+                    continue
                 if is_weight(node):
                     self._weights[node] = position
                     continue
@@ -343,6 +346,9 @@ class GraphLowering(NodeLowering):
                 outputs.append(made[node])
                 continue
             value = self.values[node]
+            if value is None:
+                outputs.append((FromConstant(None), None))
+                continue
             if isinstance(value, list | tuple):
                 raise Unsupported(f"{node.name} is several values, and a result is one")
             layout: Layout = None

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops.effects import with_effects
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -73,6 +74,11 @@ def is_weight(node: fx.Node) -> bool:
     return _WEIGHT in node.meta
 
 
+def is_token(node: fx.Node) -> bool:
+    """Whether an input only keeps ops with effects in order: a call gives None for it, and takes None as what they return for it."""
+    return bool(node.users) and all(user.target is with_effects and user.args[0] is node for user in node.users)
+
+
 def is_write(node: fx.Node) -> bool:
     """Whether a node of a functional graph is the write to an input, which AOTAutograd leaves to whoever runs the graph."""
     return (
@@ -82,4 +88,4 @@ def is_write(node: fx.Node) -> bool:
     )
 
 
-__all__ = ["is_write", "needs_gradients", "unusable", "unusable_among"]
+__all__ = ["is_token", "is_write", "needs_gradients", "unusable", "unusable_among"]
