@@ -309,7 +309,8 @@ class _Head:
         """
         b, slot = self.b, self.slot
         taken = AHEAD_LINES * LINE
-        parts = b.div(b.add(b.mul(slot[Slot.HEAD], self.elements.own.bytes), taken - 1), taken)
+        # A head of no features has nothing to take, and must not be divided by.
+        parts = b.maximum(b.div(b.add(b.mul(slot[Slot.HEAD], self.elements.own.bytes), taken - 1), taken), 1)
         turn = b.div(tiles_left, parts)
         pointer, row = slot[Slot.NEXT_OUT], b.const(b.i64, 0)
         for number, (next_, stride) in enumerate(_NEXT):
