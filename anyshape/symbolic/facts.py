@@ -12,7 +12,13 @@ from anyshape.symbolic.expr import Monomial, Size, SizeLike, constant_divisor, m
 from anyshape.symbolic.knowledge import EVERY_DIVISOR, Interval, Knowledge
 from anyshape.symbolic.prove import is_nonnegative, lower_bound
 from anyshape.symbolic.relation import Relation, RelationOp
-from anyshape.symbolic.simplify import divide_out_nonzero, expand_inner_mods, expand_mods, simplify
+from anyshape.symbolic.simplify import (
+    divide_out_nonzero,
+    expand_inner_mods,
+    expand_mods,
+    share_exact_quotients,
+    simplify,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +180,7 @@ class Facts:
         difference = self.simplify(relation.rhs - relation.lhs)
         if difference.symbols:
             difference = self.simplify(expand_mods(difference, self._known))
+            difference = self.simplify(share_exact_quotients(difference, self._known))
         answer = self._decide(relation.op, difference)
         if answer is None:
             opened = self.simplify(expand_inner_mods(difference, self._known))
@@ -293,9 +300,22 @@ class Facts:
         if name is None:
             self._known.divisors[size] = lcm(k, self._known.divisors.get(size, 1))
             self._forget()
-            return
-        self._known.multiples[name] = lcm(k, self._known.multiples.get(name, 1))
-        self._set_range(name, *self._known.ranges.get(name, (0, None)), source)
+        else:
+            self._known.multiples[name] = lcm(k, self._known.multiples.get(name, 1))
+            self._set_range(name, *self._known.ranges.get(name, (0, None)), source)
+        self._divide_dividends(source)
+
+    def _divide_dividends(self, source: str) -> None:
+        """m | x and k | x floordiv m -> m*k | x"""
+        for size, k in list(self._known.divisors.items()):
+            quotient = (size if size.terms[0][1] > 0 else -size).as_atom()
+            m = None if quotient is None else constant_divisor(quotient, "floordiv")
+            if quotient is None or m is None:
+                continue
+            x = quotient.args[0]
+            known = self._known.multiple_of(x)
+            if known % m == 0 and known % (m * k):
+                self._add_divisor(x, m * k, source)
 
     def _add_nonzero(self, size: Size, source: str) -> None:
         self._forget()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anyshape.symbolic.errors import SizeOverflowError
-from anyshape.symbolic.expr import Atom, Monomial, Size, make_size, size_max, size_min
+from anyshape.symbolic.expr import Atom, Monomial, Size, constant_divisor, make_size, size_max, size_min
 from anyshape.symbolic.knowledge import Knowledge, scale_of
 from anyshape.symbolic.prove import divide_monomial, is_nonnegative
 
@@ -43,6 +43,17 @@ def expand_mods(size: Size, known: Knowledge) -> Size:
                 term = term * make_size({(atom,): 1})
         total = total + term
     return total
+
+
+def share_exact_quotients(size: Size, known: Knowledge) -> Size:
+    """x floordiv d -> (k / d)*(x floordiv k), k the known divisor of x, for d | k: quotients that differ by a factor cancel."""
+
+    def shared(atom: Atom) -> Size:
+        d = constant_divisor(atom, "floordiv")
+        k = 0 if d is None else known.multiple_of(atom.args[0])
+        return make_size({(atom,): 1}) if d is None or k % d or k == d else k // d * (atom.args[0] // k)
+
+    return _with_atoms(size, shared)
 
 
 def expand_inner_mods(size: Size, known: Knowledge) -> Size:

@@ -194,3 +194,53 @@ def test_writing_on_the_other_side_of_a_rounded_size_keeps_the_guard() -> None:
     for length in (8, LENGTH):
         with pytest.raises(GuardError):
             program(torch.randn(3, length))
+
+
+def test_a_remainder_asked_behind_many_branches_keeps_the_guards() -> None:
+    """More combinations of answers than are exported one by one, and one of them asks for a remainder that no size near the example has."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for axis in range(4):
+            missing = (4 - x.shape[axis] % 4) % 4
+            if missing:
+                x = F.pad(x, (0, 0) * (3 - axis) + (0, missing))
+            elif axis == 3 and x.shape[axis] % LENGTH == 0:
+                x = x + 1
+        a, b, c, d = x.shape
+        return x.view(a // 4, 4, b // 4, 4, c // 4, 4, d // 4, 4).sum((1, 3, 5, 7))
+
+    program = compiled(f, torch.randn(5, 6, 7, 9))
+    check(program, f, torch.randn(2, 3, 5, 7))
+    for sizes in ((5, 6, 7, 8), (1, 2, 3, LENGTH), (4, 4, 4, 4)):
+        x = torch.randn(sizes)
+        try:
+            got = program(x)
+        except GuardError:
+            continue
+        torch.testing.assert_close(got, f(x))
+
+
+class ShiftedWindows(nn.Module):
+    """Sums over windows of 4 of x [b, n], padded, and shifted by 2, where a mask, written in parts, tells the ends apart."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        length = x.shape[1]
+        missing = (4 - length % 4) % 4
+        if missing:
+            x = F.pad(x, (0, missing))
+        mask = torch.zeros(1, x.shape[1])
+        mask[:, -4:-2] = 1
+        mask[:, -2:] = 2
+        x = (torch.roll(x, -2, 1) * (1 + mask)).view(x.shape[0], x.shape[1] // 4, 4).cumsum(2)
+        x = torch.roll(x.view(x.shape[0], x.shape[1] * 4), 2, 1)
+        if missing:
+            x = x[:, :length].contiguous()
+        return x.view(x.shape[0], length, 1)
+
+
+@pytest.mark.parametrize("example", [6, 8])
+def test_a_mask_that_is_written_in_parts_is_the_same_on_both_sides(example: int) -> None:
+    module = ShiftedWindows()
+    program = compiled(module, torch.randn(2, example))
+    for length in (5, 6, 7, 8, 12, 33):
+        check(program, module, torch.randn(3, length))

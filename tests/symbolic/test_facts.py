@@ -299,3 +299,13 @@ def test_a_padded_size_is_a_multiple(relation: str) -> None:
 
 def test_a_size_that_is_padded_otherwise_is_no_multiple() -> None:
     assert Facts().prove(parse_relation("n + n mod 3 == 3*((n + n mod 3) floordiv 3)")) is None
+
+
+@pytest.mark.parametrize("remainder", ["(d floordiv 2) mod 4", "(-(d floordiv 2)) mod 4"])
+def test_what_divides_an_exact_quotient_divides_the_dividend(remainder: str) -> None:
+    facts = Facts()
+    facts.assume(parse_relation(f"{remainder} == 0"))
+    assert facts.is_multiple(parse_size("d"), 8) is None
+    facts.assume(parse_relation("d mod 2 == 0"))
+    assert facts.is_multiple(parse_size("d"), 8) is True
+    assert facts.prove(parse_relation("4*((d + 6) floordiv 8) == d floordiv 2")) is True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-CALL_ERRORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
+CALL_ERRORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError, ZeroDivisionError)
 """What a model raises for inputs that it does not take."""
 
 _TOLERANCE = 1e-3

@@ -2,8 +2,9 @@
 
 The nodes of both graphs are numbered by what they compute, so that equal nodes have one number: the op, the numbers of its operands, and
 its sizes, simplified by the facts. What the facts say changes nothing has the number of its operand: padding by 0, a concatenation
-with nothing, a slice of a whole axis, a reshape to the sizes that a tensor has. A graph that writes to tensors, draws random numbers or
-calls other graphs is equal to none.
+with nothing, a slice of a whole axis, a reshape to the sizes that a tensor has. A tensor that is written to has another number behind
+each write, and so have all that may share its memory (`written`). A graph that writes to its inputs, draws random numbers or calls other
+graphs is equal to none.
 """
 
 # PyTorch and sympy are typed in part only.
@@ -25,6 +26,7 @@ from anyshape.frontends.torch.dtypes import array_of_memory
 from anyshape.frontends.torch.random import is_random
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.frontends.torch.written import operands_written_by, written_memory
 from anyshape.symbolic import Facts, Size, SizeError
 
 _PADS = ("aten.pad.default", "aten.constant_pad_nd.default")
@@ -86,6 +88,8 @@ class _Numbering:
     def __init__(self, facts: Facts, point: Mapping[str, int] | None = None) -> None:
         self._facts, self._point = facts, point
         self._numbers: dict[Hashable, int] = {}
+        self._sizes: dict[Hashable, tuple[Size, ...]] = {}
+        self._unshaped: dict[Hashable, Hashable] = {}
 
     def of(self, reading: Reading) -> Hashable:
         """The results of a graph, and its ops that have none, in order."""
@@ -93,6 +97,19 @@ class _Numbering:
 
     def number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
+
+    def tensor(self, number: Hashable, sizes: tuple[Size, ...]) -> None:
+        """Note the sizes of a tensor with this number."""
+        self._sizes.setdefault(number, sizes)
+
+    def reshaped(self, number: Hashable, sizes: tuple[Size, ...]) -> Hashable:
+        """The number of the elements of a tensor in other sizes: of a reshape of a reshape, that of one; in its own, the tensor's."""
+        operand = self._unshaped.get(number, number)
+        if self._sizes.get(operand) == sizes:
+            return operand
+        found = self.number(("reshape", operand, sizes))
+        self._unshaped[found] = operand
+        return found
 
     def size(self, size: Size) -> Size:
         return self._facts.simplify(size) if self._point is None else Size.const(size.evaluate(self._point))
@@ -110,6 +127,8 @@ class _Graph:
     def __init__(self, numbering: _Numbering, reading: Reading) -> None:
         self._numbering, self._program, self._names = numbering, reading.program, reading.names
         self._values: dict[fx.Node, Hashable] = {}
+        self._written = written_memory(reading.program)
+        self._writes: dict[fx.Node, Hashable] = {}
 
     def results(self) -> Hashable:
         self._number_inputs()
@@ -123,6 +142,7 @@ class _Graph:
             if node.op != "call_function":
                 raise _Incomparable
             self._values[node] = self._called(node)
+            self._note_sizes(node)
             if not node.users:
                 effects.append(self._values[node])
         raise _Incomparable
@@ -132,6 +152,8 @@ class _Graph:
         nodes = (node for node in self._program.graph.nodes if node.op == "placeholder")
         given = 0
         for spec, node in zip(specs, nodes, strict=True):
+            if node in self._written:
+                raise _Incomparable
             if spec.kind == InputKind.USER_INPUT:
                 key: Hashable = ("input", given)
                 given += 1
@@ -142,6 +164,11 @@ class _Graph:
             else:
                 raise _Incomparable
             self._values[node] = self._numbering.number(key)
+            self._note_sizes(node)
+
+    def _note_sizes(self, node: fx.Node) -> None:
+        if isinstance(node.meta.get("val"), torch.Tensor) and node not in self._written:
+            self._numbering.tensor(self._values[node], self._sizes(node))
 
     def _called(self, node: fx.Node) -> Hashable:
         value = node.meta.get("val")
@@ -149,30 +176,39 @@ class _Graph:
             return self._numbering.size(self._names.size(value))
         target = node.target
         if isinstance(target, OpOverload):
-            if target._schema.is_mutable or is_random(node):  # pyright: ignore[reportPrivateUsage]
+            if is_random(node):
                 raise _Incomparable
-            same = self._operand_that_it_is(node, str(target))
-            if same is not None:
-                return same
-            if str(target) in _RESHAPES:
-                return self._numbering.number(("reshape", self._values[self._unshaped(node)], self._sizes(node)))
+            if node not in self._written:
+                same = self._operand_that_it_is(node, str(target))
+                if same is not None:
+                    return same
+                if str(target) in _RESHAPES:
+                    return self._numbering.reshaped(self._now(node.all_input_nodes[0]), self._sizes(node))
         elif getattr(target, "__module__", None) != "_operator":
             raise _Incomparable
         name = str(target) if isinstance(target, OpOverload) else getattr(target, "__name__", "")
-        return self._numbering.number((name, self._argument(node.args), self._argument(node.kwargs)))
+        called = self._numbering.number((name, self._argument(node.args), self._argument(node.kwargs)))
+        for operand in operands_written_by(node):
+            self._writes[self._written[operand]] = called
+        return called
+
+    def _now(self, node: fx.Node) -> Hashable:
+        """The number of a tensor's values as they are at the node that is looked at: what it was made by, and the writes up to here."""
+        memory = self._written.get(node)
+        if memory is None:
+            return self._values[node]
+        return self._numbering.number(("written", self._values[node], self._writes.get(memory)))
 
     def _operand_that_it_is(self, node: fx.Node, target: str) -> Hashable | None:
         """The number of the operand that an op leaves as it is; None where it changes it."""
         if target in _SAME_VALUES:
-            return self._values[node.all_input_nodes[0]]
+            return self._now(node.all_input_nodes[0])
         if target in _PADS and all(self._numbering.is_zero(self._size(amount)) for amount in _as_list(node.args[1])):
-            return self._values[node.all_input_nodes[0]]
+            return self._now(node.all_input_nodes[0])
         if target == _CAT:
             return self._only_part(node)
         if target == _SLICE and self._is_whole(node):
-            return self._values[node.all_input_nodes[0]]
-        if target in _RESHAPES and self._sizes(node) == self._sizes(self._unshaped(node)):
-            return self._values[self._unshaped(node)]
+            return self._now(node.all_input_nodes[0])
         return None
 
     def _only_part(self, node: fx.Node) -> Hashable | None:
@@ -183,7 +219,7 @@ class _Graph:
             return None
         sizes = [self._names.size(value.shape[dim]) for value in values]
         left = [part for part, size in zip(parts, sizes, strict=True) if not self._numbering.is_zero(size)]
-        return self._values[left[0]] if len(left) == 1 else None
+        return self._now(left[0]) if len(left) == 1 else None
 
     def _is_whole(self, node: fx.Node) -> bool:
         """Whether a slice is the whole axis."""
@@ -191,11 +227,6 @@ class _Graph:
         if step != 1 or start not in (0, None) or not isinstance(x, fx.Node) or not isinstance(dim, int):
             return False
         return end is None or self._numbering.at_most(self._names.size(x.meta["val"].shape[dim]), self._size(end))
-
-    def _unshaped(self, node: fx.Node) -> fx.Node:
-        """What a chain of reshapes begins with."""
-        (operand, *_) = node.all_input_nodes
-        return self._unshaped(operand) if str(operand.target) in (*_RESHAPES, *_SAME_VALUES) else operand
 
     def _sizes(self, node: fx.Node) -> tuple[Size, ...]:
         return tuple(self._numbering.size(size) for size in self._names.sizes(node.meta["val"].shape))
@@ -211,7 +242,7 @@ class _Graph:
         """An argument with its kind, so that 1, 1.0, True and "1" differ."""
         match value:
             case fx.Node():
-                number = self._values[value]
+                number = self._now(value)
                 return number if isinstance(number, Size) else ("value", number)
             case bool() | None | str():
                 return type(value).__name__, value

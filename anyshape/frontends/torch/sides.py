@@ -218,23 +218,28 @@ class Sides:
         self._require_same(region, side, first)
 
     def _look_beyond(self, everywhere: _Region, first: _Side) -> None:
-        """Follow paths that break the conditions, many at once; what else is asked there is known, or about remainders."""
-        unbroken = list(first.relations)
+        """Follow paths that break the conditions, many at once; what else is asked there is known, or about remainders and broken, too."""
+        unbroken, seen = list(first.relations), [self._asked.example]
         while unbroken:
             best = max(
                 everywhere.near, key=lambda point: sum(not holds(each, point) for each in unbroken), default=None
             )
             if best is None or all(holds(each, best) for each in unbroken):
+                if all(everywhere.where(each.negate()) is None for each in unbroken):
+                    return
                 raise _Unproven(everywhere)
-            unbroken = [each for each in unbroken if holds(each, best)]
+            seen.append(best)
             region = _Region(everywhere.facts, everywhere.answers, [best])
             side = self._side_in(region, first)
             for relation in side.asked:
                 is_known = relation in region.answers or region.facts.prove(relation) is True
                 if not is_known and not is_boundary(relation):
                     raise _Unproven(everywhere)
+                if not is_known:
+                    unbroken.append(relation)
                 region = region.where(relation) or region
             self._require_same(region, side, first)
+            unbroken = [each for each in dict.fromkeys(unbroken) if all(holds(each, point) for point in seen)]
 
     def _side_in(self, region: _Region, first: _Side) -> _Side:
         """An export whose conditions hold somewhere in a region: a new one if need be."""
