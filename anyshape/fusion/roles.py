@@ -28,6 +28,7 @@ from anyshape.dialects.dhlo import (
     Transpose,
     Weight,
 )
+from anyshape.dialects.dhlo.checks import Check
 from anyshape.dialects.dhlo.compaction import ReadSize
 from anyshape.dialects.dhlo.grid_sample import GridSample
 from anyshape.dialects.dhlo.random import RngBitGenerator
@@ -72,7 +73,7 @@ def role_of(op: Operation) -> Role:
 def _role_of_class(kind: type[Operation]) -> Role | None:
     """The role that all ops of a class have; None where it depends on the op."""
     roles = {
-        Role.RESIDENT: (Weight, ReadSize), Role.CONTRACT: (Convolution, DotGeneral, QuantisedDot), Role.ATTEND: (Attention,),
+        Role.RESIDENT: (Weight, ReadSize, Check), Role.CONTRACT: (Convolution, DotGeneral, QuantisedDot), Role.ATTEND: (Attention,),
         Role.WHOLE: (Whole,),
     }  # fmt: skip
     if not issubclass(kind, DhloOp) or issubclass(kind, Reshape | Reduce | Scan | DynamicUpdateSlice):

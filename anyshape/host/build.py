@@ -17,19 +17,18 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from anyshape.dialects import host
 from anyshape.dialects.arrays import ConstantEntry
 from anyshape.dialects.dhlo import Reshape, Weight
+from anyshape.dialects.dhlo.checks import Check
 from anyshape.dialects.dhlo.compaction import ReadSize
 from anyshape.dialects.dhlo.fusion import FusionOp, YieldOp
 from anyshape.dialects.dhlo.graph import updates_of
 from anyshape.dialects.locations import Origin, location_text, origins_in
+from anyshape.dialects.messages import SHOWN, verbatim
 from anyshape.dialects.sizes import dtype_of, sizes_of, symbols_of
 from anyshape.dialects.tile import BufferType, buffer, buffer_of
 from anyshape.fusion import viewed
 from anyshape.kernels import Launch
 from anyshape.support.errors import CodegenError, ExportError
 from anyshape.symbolic import Relation, Size, SizeLike, describe_relation
-
-SHOWN = 4
-"""Values that the message of a guard can show (`ral_fail` takes four)."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,6 @@ class _Builder:
         self.launch_shapes: dict[tuple[str, tuple[str, ...]], tuple[Size, Size, Size]] = {}
         self.waiting: list[Relation] = []
         """Conditions on sizes that are read from data later."""
-        self.singular: dict[str, ReadSize] = {}
-        """What reads the symbols that are 0 where a matrix can be factorised."""
 
     def build(self, relations: Sequence[Relation]) -> BuiltProgram:
         self._bind_sizes()
@@ -110,6 +107,8 @@ class _Builder:
                     self._launch_forms(op)
                 case ReadSize():
                     self._read(op)
+                case Check():
+                    self._check(op)
                 case Reshape():
                     if op.result not in self.buffers:
                         self._view(op)
@@ -190,22 +189,11 @@ class _Builder:
 
     def _guard_relation(self, relation: Relation) -> None:
         symbols = sorted(relation.symbols)
-        read = self.singular.get(symbols[0]) if len(symbols) == 1 else None
-        if read is not None:
-            self._guard_factorisation(relation, read)
-            return
         shown = symbols[:SHOWN]
         got = ", ".join(f"{self._place(symbol)}: got size %lld" for symbol in shown)
         message = f"{got}; allowed only if {describe_relation(relation)}, where {self._axes(symbols)}"
         message += _asked_by(self.origins.get(str(relation)))
         self._append(host.GuardOp(relation, message, [Size.symbol(symbol) for symbol in shown]))
-
-    def _guard_factorisation(self, relation: Relation, read: ReadSize) -> None:
-        text: str = read.attribute("singular")
-        shown = read.size_list("shown")
-        values = [*shown, *[Size.symbol(read.symbol)] * (text.count("{}") - len(shown))]
-        message = text.replace("%", "%%").replace("{}", "%lld") + _asked_by(self.origins.get(str(relation)))
-        self._append(host.GuardOp(relation, message, values, singular=True))
 
     def _place(self, symbol: str) -> str:
         name, axis = self.bound[symbol]
@@ -215,20 +203,23 @@ class _Builder:
         """Bind the symbol of a size that the data say, and do what waited for it."""
         source = self.buffers[op.result] = self._buffer(op.operands[0])
         self._append(host.ReadOp(op.symbol, source))
-        if op.attribute("singular"):
-            self.singular[op.symbol] = op
-        self.bound[op.symbol] = ((location_text(op.location) or "a size that the data say").replace("%", "%%"), -1)
+        self.bound[op.symbol] = (verbatim(location_text(op.location) or "a size that the data say"), -1)
         ready = [relation for relation in self.waiting if relation.symbols <= self.bound.keys()]
         self.waiting = [relation for relation in self.waiting if relation not in ready]
         for relation in ready:
             self._guard_relation(relation)
         self._allocate_results()
 
+    def _check(self, op: Check) -> None:
+        number, *shown = map(self._buffer, op.operands)
+        self.buffers[op.result] = number
+        self._append(host.CheckOp(number, op.attribute("error"), op.text, shown))
+
     def _argument(self, value: BlockArgument, argument: BlockArgument) -> Operation:
         """What makes a buffer of an argument."""
         if value.index not in self.updated.values():
             return host.DenseOp(argument)
-        name = self.names[value.index].replace("%", "%%")
+        name = verbatim(self.names[value.index])
         return host.InPlaceOp(argument, f"argument {name} is updated in place and has to be in row-major order")
 
     # -- buffers --------------------------------------------------------------------------------------------------
@@ -376,4 +367,4 @@ def _asked_by(origin: Origin | None) -> str:
     if origin is None:
         return ""
     place = "" if origin.file is None or origin.line is None else f", {origin.file}:{origin.line}"
-    return f"; asked for by {origin.asker}{place}".replace("%", "%%")
+    return verbatim(f"; asked for by {origin.asker}{place}")

@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from anyshape.dialects.dhlo.fusion import FusionOp
 from anyshape.dialects.locations import location_text
+from anyshape.dialects.messages import verbatim
 from anyshape.dialects.packed_blocks import PackedBlocks
 from anyshape.dialects.packed_panels import PackedOperand
 from anyshape.dialects.tile import KernelOp
@@ -83,7 +84,7 @@ class PlanTable:
         for op, copy in zip(fusion.block.ops, group.block.ops, strict=True):
             if checks_indices(op):
                 sites[copy] = len(self.sites)
-                where = (location_text(op.location) or "an unknown line").replace("%", "%%")  # part of a format
+                where = verbatim(location_text(op.location) or "an unknown line")
                 self.sites.append(f"an index at {where}: index %lld is out of range [0, %lld)")
         return sites
 

@@ -57,7 +57,7 @@ class FoldPass(RewritePass):
         arrays = store_of(ctx)
 
         def rewrite(op: DhloOp, rewriter: PatternRewriter) -> Rewritten | None:
-            if not op.operands or op.bound_symbols or not all(_is_known(value, arrays) for value in op.operands):
+            if not op.operands or op.has_effect or not all(_is_known(value, arrays) for value in op.operands):
                 return None
             if isinstance(op, Elementwise) and all(isinstance(value.owner, Constant) for value in op.operands):
                 return _fold_splat(op, rewriter)

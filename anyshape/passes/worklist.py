@@ -76,7 +76,7 @@ def rewrite_until_stable(func: FuncOp, pass_name: str, rewrite: Rewrite) -> Coun
     while (op := worklist.pop()) is not None:
         if not isinstance(op, DhloOp) or op.parent is None:
             continue
-        if not any(result.uses for result in op.results) and not op.bound_symbols:
+        if not any(result.uses for result in op.results) and not op.has_effect:
             worklist.erase(op)
             continue
         done = rewrite(op, rewriter.at(op))

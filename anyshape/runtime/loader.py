@@ -34,6 +34,7 @@ from anyshape.support.errors import (
     MemoryLimit,
     RankError,
     SingularMatrix,
+    error_from_text,
 )
 
 TensorView = tuple[int, Sequence[int], Sequence[int], int]
@@ -157,7 +158,7 @@ class Runtime:
         """The last failure of a context as an exception."""
         code: int = self.library.ral_error_code(context)
         text: bytes = self.library.ral_error(context)
-        return _ERRORS.get(code, AnyshapeError)(text.decode(errors="replace"))
+        return error_from_text(_ERRORS.get(code, AnyshapeError), text.decode(errors="replace"))
 
 
 @cache

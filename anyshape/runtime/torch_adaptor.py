@@ -80,7 +80,9 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
     try:
         program.run(views, allocate)
     except SingularMatrix as error:
-        raise LinearAlgebraError(error.message) from None
+        raise LinearAlgebraError(
+            error.message, where=error.where, got=error.got, expected=error.expected, remedy=error.remedy
+        ) from None
     return [outputs[index] for index in range(len(program.outputs))]
 
 

@@ -4,9 +4,11 @@ Every class derives from `AnyshapeError` and, where Python has a fitting built-i
 `except ValueError` keeps working for callers who know nothing of this package.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 
 class AnyshapeError(Exception):
@@ -39,14 +41,15 @@ class AnyshapeError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        fields = (("where", self.where), ("got", self.got), ("expected", self.expected), ("to do", self.remedy))
         lines = [self.message]
-        for label, value in fields:
+        for name, label in _LABELS.items():
+            value = getattr(self, name)
             if value is not None:
                 lines.append(_field_line(label, value))
         return "\n".join(lines)
 
 
+_LABELS: Mapping[str, str] = {"where": "where", "got": "got", "expected": "expected", "remedy": "to do"}
 _LABEL_WIDTH = len("expected: ")
 
 
@@ -54,6 +57,20 @@ def _field_line(label: str, value: object) -> str:
     """`  label:    value`, later lines of a value aligned under its first."""
     continuation = "\n" + " " * (2 + _LABEL_WIDTH)
     return f"  {label + ':':<{_LABEL_WIDTH}}{continuation.join(str(value).splitlines())}"
+
+
+_Error = TypeVar("_Error", bound=AnyshapeError)
+_FIELD_LINE = re.compile(rf"^  ({'|'.join(_LABELS.values())}): *", re.MULTILINE)
+
+
+def error_from_text(kind: type[_Error], text: str) -> _Error:
+    """The error of this kind whose text is `text`: the inverse of `str`, for what programs without Python say."""
+    message, *rest = _FIELD_LINE.split(text)
+    names = {label: name for name, label in _LABELS.items()}
+    values = [re.sub(rf"\n {{{2 + _LABEL_WIDTH}}}", "\n", value.removesuffix("\n")) for value in rest[1::2]]
+    return kind(
+        message.removesuffix("\n"), **{names[label]: value for label, value in zip(rest[::2], values, strict=True)}
+    )
 
 
 class GuardError(AnyshapeError, ValueError, RuntimeError, IndexError):
@@ -65,6 +82,10 @@ class GuardError(AnyshapeError, ValueError, RuntimeError, IndexError):
 
 class SingularMatrix(GuardError):
     """A matrix of the call's data is singular, or not positive definite; of a call from PyTorch also a `torch.linalg.LinAlgError`."""
+
+
+DATA_ERRORS: Mapping[str, type[GuardError]] = {"guard": GuardError, "singular": SingularMatrix}
+"""What a check of a call's data raises, by the names that checks have for it."""
 
 
 class DtypeError(AnyshapeError, TypeError, RuntimeError):

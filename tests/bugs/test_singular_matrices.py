@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import pytest
@@ -64,7 +65,24 @@ def _same_error(program: Callable[[Tensor], Tensor], function: Function, x: Tens
     assert isinstance(got.value, SingularMatrix)
     assert isinstance(got.value, GuardError)
     assert _facts(str(expected.value)) in str(got.value)
-    assert "test_singular_matrices.py" in str(got.value)
+    error = got.value
+    assert (str(error.where).split("/")[-1].split(":")[0], error.expected) == (
+        "test_singular_matrices.py",
+        "info = 0, that of a matrix which can be factorised",
+    )
+    assert str(error.got).startswith("info = ") and "multiple of the identity" in str(error.remedy)
+
+
+def test_fields_say_which_matrix_and_where() -> None:
+    program = anyshape.compile(_Applied(torch.linalg.inv), (_diagonals((1, 2, 3), (2, 3, 4)),))
+    with pytest.raises(LinAlgError) as caught:
+        program(_diagonals((1, 2), (2, 0), (0, 3)))
+    error = caught.value
+    assert isinstance(error, SingularMatrix)
+    assert error.message.startswith("linalg.inv: (Batch element 1): The diagonal element 2 is zero")
+    assert error.got == "info = 2"
+    line = inspect.getsourcelines(_Applied.forward)[1] + 1
+    assert f"test_singular_matrices.py:{line}" in str(error.where)
 
 
 def _facts(message: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 from anyshape.dialects.dhlo import Array, DhloOp, Sample, Weight
+from anyshape.dialects.dhlo.checks import Check
 from anyshape.dialects.dhlo.compaction import ReadSize
 from anyshape.dialects.dhlo.graph import FunctionBuilder
 from anyshape.dialects.dhlo.interpreter import run_op
@@ -26,7 +27,7 @@ from tests.kernels.harness import compiled
 from tests.op_matrix import environments
 from tests.tolerances import COMPUTED, EXACT, Tolerance, assert_close
 
-OPS = [cls for cls in DhloOp.OPS.values() if cls not in (Weight, ReadSize)]
+OPS = [cls for cls in DhloOp.OPS.values() if cls not in (Weight, ReadSize, Check)]
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,16 @@ def test_text_without_fields_is_the_message() -> None:
     assert str(AnyshapeError("it broke")) == "it broke"
 
 
+@pytest.mark.parametrize("fields", [(), ("where",), ("got", "expected"), ("where", "got", "expected", "remedy")])
+@pytest.mark.parametrize("text", ["of one line", "of two lines:\nno field"])
+def test_an_error_comes_back_from_its_text(fields: tuple[str, ...], text: str) -> None:
+    error = errors.SingularMatrix(f"a message {text}", **{name: f"{name} {text}" for name in fields})
+    again = errors.error_from_text(errors.SingularMatrix, str(error))
+    assert type(again) is errors.SingularMatrix
+    assert vars(again) == vars(error)
+    assert str(again) == str(error)
+
+
 def test_a_size_of_zero_is_shown() -> None:
     assert "got:      0" in str(errors.RankError("wrong rank", got=0))
 

@@ -1,6 +1,6 @@
 """Which buffers of a host program lie in the arena, and from which step to which they are alive.
 
-The steps of a program are its `dense` and `launch` ops, numbered in order.
+The steps of a program are its `dense`, `launch`, `read` and `check` ops, numbered in order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.host import AllocateOp, DenseOp, LaunchOp, ProgramOp, root_of
+from anyshape.dialects.host import AllocateOp, CheckOp, DenseOp, LaunchOp, ProgramOp, ReadOp, root_of
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ArenaBuffer:
 
 
 def arena_buffers(program: ProgramOp) -> list[ArenaBuffer]:
-    """The buffers to place in the arena, in order of birth; those that no launch uses need no place.
+    """The buffers to place in the arena, in order of birth; those that no step uses need no place.
 
     A use of a view is a use of what it views. A copy made by `dense` is born at that step.
     """
@@ -32,8 +32,8 @@ def arena_buffers(program: ProgramOp) -> list[ArenaBuffer]:
     for op in program.body.block.ops:
         if isinstance(op, DenseOp):
             first[op.result] = last[op.result] = step
-        elif isinstance(op, LaunchOp):
-            for root in map(root_of, op.buffers):
+        elif isinstance(op, LaunchOp | ReadOp | CheckOp):
+            for root in map(root_of, op.operands):
                 if isinstance(root.owner, AllocateOp | DenseOp):
                     first.setdefault(root, step)
                     last[root] = step

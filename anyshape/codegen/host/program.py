@@ -25,6 +25,7 @@ from anyshape.dialects.host import (
     AllocateOp,
     ArgumentType,
     BindOp,
+    CheckOp,
     ConstantOp,
     DenseOp,
     GuardAxisOp,
@@ -37,6 +38,7 @@ from anyshape.dialects.host import (
     ReturnOp,
     ViewOp,
 )
+from anyshape.dialects.messages import SHOWN
 from anyshape.dialects.sizes import numel
 from anyshape.dialects.tile import BufferType, buffer_of
 from anyshape.runtime.abi import Code
@@ -50,7 +52,7 @@ MAIN = "anyshape_main"
 # allocate, user}.
 _TENSOR_SLOTS, _TENSOR_DATA, _TENSOR_SIZES = 4, 0, 1
 _CALL_INPUTS, _CALL_ALLOCATE, _CALL_USER = 0, 2, 3
-_SHOWN = 4  # values that a message of ral_fail can show
+_CODES = {"guard": Code.GUARD, "singular": Code.SINGULAR}  # of the kinds of error that checks have
 _PREDICATES = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt"}
 _OVERFLOW = "the sizes of this call are too large: a product of them does not fit 64 bits"
 _NEGATIVE = "a tensor of this call would have the size %lld along an axis; the program is not defined there"
@@ -110,7 +112,7 @@ def _argument_types(program: ProgramOp) -> list[ArgumentType]:
 
 
 def _declare_services(module: ModuleBuilder, b: Builder) -> None:
-    module.declare("ral_fail", [b.ptr, b.i32, b.ptr, *[b.i64] * _SHOWN], [b.i32])
+    module.declare("ral_fail", [b.ptr, b.i32, b.ptr, *[b.i64] * SHOWN], [b.i32])
     module.declare("ral_is_contiguous", [b.ptr], [b.i32])
     module.declare("ral_contiguous", [b.ptr, b.ptr, b.i64, b.ptr], [b.i32])
     module.declare("ral_plan_arena", [b.ptr, b.i32, *[b.ptr] * 5], [b.i32])
@@ -233,7 +235,7 @@ class _MainFunction:
         b.cond_branch(condition, following, failed)
         with b.at_end(failed):
             text = b.address_of(self._module.constant_string(message))
-            values = [*shown, *[b.const(b.i64, 0)] * (_SHOWN - len(shown))]
+            values = [*shown, *[b.const(b.i64, 0)] * (SHOWN - len(shown))]
             b.branch(self._exit, *b.call("ral_fail", [self._context, b.const(b.i32, code), text, *values], [b.i32]))
         self._continue_in(following)
 
@@ -261,8 +263,7 @@ class _MainFunction:
             shown = [self._sizes[size] for size in op.shown.data]
             lhs, rhs = self._sizes[relation.lhs], self._sizes[relation.rhs]
             holds = self._b.cmp(_PREDICATES[relation.op], lhs, rhs)
-            code = Code.GUARD if op.singular is None else Code.SINGULAR
-            self._fail_unless(holds, code, op.message.data, shown)
+            self._fail_unless(holds, Code.GUARD, op.message.data, shown)
         elif isinstance(op, InPlaceOp):
             (contiguous,) = self._b.call("ral_is_contiguous", [self._tensor(op.argument)], [self._b.i32])
             self._fail_unless(self._b.cmp("ne", contiguous, 0), Code.ARGUMENT, op.message.data)
@@ -348,9 +349,17 @@ class _MainFunction:
             case LaunchOp():
                 self._emit_launch(op)
             case ReadOp():
-                self._sizes.bind(op.symbol.data, self._b.load(self._buffers[op.source], self._b.i64))
+                self._sizes.bind(op.symbol.data, self._number(op.source))
+            case CheckOp():
+                holds = self._b.cmp("eq", self._number(op.value), 0)
+                shown = [self._number(value) for value in op.shown]
+                self._fail_unless(holds, _CODES[op.error.data], op.message.data, shown)
             case _:
                 raise CodegenError("a host program cannot hold this op", got=op.name, expected="an op of `host`")
+
+    def _number(self, buffer: SSAValue) -> Value:
+        """The element of a buffer of one i64."""
+        return self._b.load(self._buffers[buffer], self._b.i64)
 
     def _viewed(self, op: ViewOp) -> Value:
         source, (offset,) = self._buffers[op.source], op.offset.data

@@ -43,7 +43,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def, var_operand
 from xdsl.parser import Parser
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.printer import Printer
-from xdsl.traits import Pure
+from xdsl.traits import Pure, is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.arrays import Array
@@ -252,6 +252,11 @@ class DhloOp(IRDLOperation, ABC):
     def bound_symbols(self) -> frozenset[str]:
         """Size symbols to which running this op gives their values: none but for a data-dependent op."""
         return frozenset()
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether the op stays where nothing reads its results: it binds size symbols, or may refuse the call."""
+        return not is_side_effect_free(self)
 
     @law(
         "an op without elements -> constant of the same sizes",

@@ -22,12 +22,10 @@ class ReadSize(DhloOp, op="read_size"):
     """result = x, an i64 scalar, whose value is from here on that of the size symbol `size`; a negative one is an error.
 
     The program computes x, reads it, and only then lays out and computes what has this size. Nothing before may use the symbol.
-    Where a matrix cannot be factorised if the symbol is not 0, `singular` says so, with `{}` in the places of the values of `shown`,
-    symbols that were read before, and behind them of the symbol.
     """
 
-    DEFAULTS: ClassVar = {"size": REQUIRED, "singular": "", "shown": ()}
-    SIZE_ATTRIBUTES = ("size", "shown")
+    DEFAULTS: ClassVar = {"size": REQUIRED}
+    SIZE_ATTRIBUTES = ("size",)
     PLANNED = True
     traits = traits_def(MemoryWriteEffect())  # it stays without users: what has the size depends on it
     SAMPLES = (Sample(((),), {"size": (Size.symbol("u"),)}, (I64,), values={0: "small"}),)

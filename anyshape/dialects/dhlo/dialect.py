@@ -17,6 +17,7 @@ _FAMILIES = (
     "bits",
     "border",
     "chunks",
+    "checks",
     "compaction",
     "constant",
     "contraction",

@@ -5,19 +5,18 @@ Fresh memory is poisoned, so that a read before a write shows in the result.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from anyshape.dialects.dtypes import dtype_of_type
 from anyshape.dialects.host.ops import (
     AllocateOp,
     BindOp,
+    CheckOp,
     ConstantOp,
     DenseOp,
     GuardAxisOp,
@@ -30,9 +29,17 @@ from anyshape.dialects.host.ops import (
     ViewOp,
     root_of,
 )
+from anyshape.dialects.messages import filled
 from anyshape.dialects.tile import KernelOp, buffer_of
 from anyshape.dialects.tile.interpreter import IndexFault, run_kernel
-from anyshape.support.errors import ArgumentError, GuardError, IndexOutOfRange, MemoryLimit, SingularMatrix
+from anyshape.support.errors import (
+    DATA_ERRORS,
+    ArgumentError,
+    GuardError,
+    IndexOutOfRange,
+    MemoryLimit,
+    error_from_text,
+)
 
 Array: TypeAlias = NDArray[Any]
 
@@ -66,7 +73,7 @@ def run_program(
     """The outputs of the program for these inputs (any strides) and constants (in the order of its table).
 
     Raises:
-        GuardError: a guard does not hold; the text is the guard's message.
+        GuardError: a guard does not hold, or a check of data; the text is the message of the op.
         MemoryLimit: a tensor would have a negative size.
         IndexOutOfRange: a kernel met an index out of range; the text is that of its site.
     """
@@ -111,10 +118,9 @@ class _Call:
             got = self._input(op.argument).shape[op.axis.value.data]
             wanted = op.size.data[0].evaluate(self._symbols)
             if got != wanted:
-                raise GuardError(_filled(op.message, [got, wanted]))
+                raise GuardError(filled(op.message.data, [got, wanted]))
         elif isinstance(op, GuardOp) and not op.relation.data.evaluate(self._symbols):
-            kind = GuardError if op.singular is None else SingularMatrix
-            raise kind(_filled(op.message, [size.evaluate(self._symbols) for size in op.shown.data]))
+            raise GuardError(filled(op.message.data, [size.evaluate(self._symbols) for size in op.shown.data]))
 
     def step(self, op: Operation) -> None:
         """Makes a buffer, or runs a kernel."""
@@ -123,7 +129,7 @@ class _Call:
         elif isinstance(op, InPlaceOp):
             array = self._input(op.argument)
             if not array.flags.c_contiguous:
-                raise ArgumentError(_filled(op.message, []))
+                raise ArgumentError(filled(op.message.data, []))
             self._memory[op.result] = array.reshape(-1).view(dtype_of_type(buffer_of(op.result).element_type).numpy)
         elif isinstance(op, ConstantOp):
             constant = self._constants[op.index.value.data]
@@ -139,6 +145,9 @@ class _Call:
             self._launch(op)
         elif isinstance(op, ReadOp):
             self._symbols[op.symbol.data] = int(self._memory[op.source][0])
+        elif isinstance(op, CheckOp) and self._memory[op.value][0] != 0:
+            shown = [int(self._memory[value][0]) for value in op.shown]
+            raise error_from_text(DATA_ERRORS[op.error.data], filled(op.message.data, shown))
 
     def _launch(self, op: LaunchOp) -> None:
         extent = op.extent.data[0].evaluate(self._symbols)
@@ -150,7 +159,7 @@ class _Call:
         faults: list[IndexFault] = []
         self._run(kernel, [self._memory[value] for value in op.buffers], named, begin=0, end=extent, errors=faults)
         if faults:
-            raise IndexOutOfRange(_filled(self._sites[faults[0].site], [faults[0].index, faults[0].bound]))
+            raise IndexOutOfRange(filled(self._sites[faults[0].site].data, [faults[0].index, faults[0].bound]))
 
     def _poisoned(self, value: SSAValue) -> Array:
         type = buffer_of(value)
@@ -167,16 +176,10 @@ def _flat(array: Array, element: Attribute) -> Array:
     return np.ascontiguousarray(array).reshape(-1).view(dtype_of_type(element).numpy)
 
 
-def _filled(message: StringAttr, values: Sequence[int]) -> str:
-    """The message as `ral_fail` writes it: the values in place of each `%lld`, in order, and % for `%%`."""
-    rest = iter(values)
-    return re.sub("%%|%lld", lambda place: "%" if place[0] == "%%" else str(next(rest)), message.data)
-
-
 def peak_live_bytes(program: ProgramOp, shapes: Sequence[Sequence[int]], *, strided: Collection[int] = ()) -> int:
     """The most bytes of arena buffers alive at once: no arena can be smaller.
 
-    An `allocate` is alive from the first to the last launch that uses it or a view of it; a `dense` is alive from
+    An `allocate` is alive from the first to the last step that uses it or a view of it; a `dense` is alive from
     itself on when its argument is one of `strided`, and takes no memory otherwise.
 
     Args:
@@ -188,14 +191,14 @@ def peak_live_bytes(program: ProgramOp, shapes: Sequence[Sequence[int]], *, stri
         for op in program.body.block.ops
         if isinstance(op, BindOp) and isinstance(op.argument, BlockArgument)
     }
-    steps = [op for op in program.body.block.ops if isinstance(op, DenseOp | LaunchOp)]
+    steps = [op for op in program.body.block.ops if isinstance(op, DenseOp | LaunchOp | ReadOp | CheckOp)]
     users: dict[SSAValue, list[int]] = {}
     for number, op in enumerate(steps):
         if isinstance(op, DenseOp):
             assert isinstance(op.argument, BlockArgument)
             used = {op.result} if op.argument.index in strided else set[SSAValue]()
         else:
-            used = {root for root in map(root_of, op.buffers) if isinstance(root.owner, AllocateOp) or root in users}
+            used = {root for root in map(root_of, op.operands) if isinstance(root.owner, AllocateOp) or root in users}
         for value in used:
             users.setdefault(value, []).append(number)
     live = [0] * len(steps)

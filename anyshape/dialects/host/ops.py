@@ -12,6 +12,7 @@
 | `view` | the same memory, or a part of it, with other sizes and strides |
 | `launch @k` | runs a kernel over its points |
 | `read "s" = buffer` | gives a size symbol the value of an i64 that launches have computed |
+| `check buffer` | an i64 that launches have computed must be 0, or the call fails with the message and numbers like it |
 | `return` | ends the call |
 
 Invariants (verified): every symbol is bound before an expression uses it; a launch passes as many buffers and sizes as
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr, i64
 from xdsl.ir import Attribute, Block, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -128,25 +129,20 @@ class GuardAxisOp(IRDLOperation):
 
 @irdl_op_definition
 class GuardOp(IRDLOperation):
-    """`relation` must hold; else the call fails with `message`, a format for the values of `shown` (at most four).
-
-    `singular`: what fails is the factorisation of a matrix.
-    """
+    """`relation` must hold; else the call fails with `message`, a format for the values of `shown` (at most four)."""
 
     name = "host.guard"
     relation = prop_def(RelationAttr)
     shown = prop_def(DimsAttr)
     message = prop_def(StringAttr)
-    singular = opt_prop_def(UnitAttr)
-    assembly_format = "$relation `else` (`singular` $singular^)? $message $shown attr-dict"
+    assembly_format = "$relation `else` $message $shown attr-dict"
 
-    def __init__(self, relation: Relation, message: str, shown: Sequence[SizeLike], *, singular: bool = False) -> None:
+    def __init__(self, relation: Relation, message: str, shown: Sequence[SizeLike]) -> None:
         super().__init__(
             properties={
                 "relation": RelationAttr(relation),
                 "shown": dims_attr(shown),
                 "message": StringAttr(message),
-                "singular": UnitAttr() if singular else None,
             }
         )
 
@@ -319,6 +315,28 @@ class ReadOp(IRDLOperation):
 
 
 @irdl_op_definition
+class CheckOp(IRDLOperation):
+    """The element of `value`, a buffer of one i64, must be 0; else the call fails with an error of the kind `error` (`DATA_ERRORS`).
+
+    `message` is a format for the elements of `shown`, buffers of one i64 too (at most four).
+    """
+
+    name = "host.check"
+    value = operand_def(BufferType)
+    shown = var_operand_def(BufferType)
+    error = prop_def(StringAttr)
+    message = prop_def(StringAttr)
+    assembly_format = (
+        "$value `is` `zero` `else` $error $message `(` $shown `)` attr-dict `:` type($value) `,` `(` type($shown) `)`"
+    )
+
+    def __init__(self, value: SSAValue, error: str, message: str, shown: Sequence[SSAValue]) -> None:
+        super().__init__(
+            operands=[value, list(shown)], properties={"error": StringAttr(error), "message": StringAttr(message)}
+        )
+
+
+@irdl_op_definition
 class ReturnOp(IRDLOperation):
     """Ends the call."""
 
@@ -349,6 +367,7 @@ Host = Dialect(
         ViewOp,
         LaunchOp,
         ReadOp,
+        CheckOp,
         ReturnOp,
     ],
     [ArgumentType],

@@ -12,6 +12,7 @@
 | a view has its source's element type and, where both are constant, its number of elements |
 | a launch names a known kernel and passes as many buffers, of the same element types, and as many sizes as it takes |
 | a launch writes arena buffers, outputs and arguments `in_place` only, and reads none of what it writes |
+| a size or a number to check is read from a buffer of one i64; a check's error is of a known kind |
 | a buffer is written before it is read, and every output is written |
 """
 
@@ -29,6 +30,7 @@ from anyshape.dialects.host.ops import (
     AllocateOp,
     ArgumentType,
     BindOp,
+    CheckOp,
     ConstantOp,
     DenseOp,
     GuardAxisOp,
@@ -43,15 +45,14 @@ from anyshape.dialects.host.ops import (
     ViewOp,
     root_of,
 )
+from anyshape.dialects.messages import SHOWN, places_in
 from anyshape.dialects.printing import op_with_neighbours
 from anyshape.dialects.sizes import numel, row_major_strides
 from anyshape.dialects.tile import KernelOp, buffer_of
-from anyshape.support.errors import VerifyError
+from anyshape.support.errors import DATA_ERRORS, VerifyError
 from anyshape.symbolic import Size
 
-_SHOWN = 4
 _CONTEXT = 2  # ops shown on either side of the fault
-_PLACE = "%lld"
 
 
 def verify_program(program: ProgramOp, kernels: Mapping[str, KernelOp]) -> None:
@@ -137,6 +138,8 @@ class _Verifier:
                 self._check_launch(op)
             case ReadOp():
                 self._check_read(op)
+            case CheckOp():
+                self._check_check(op)
             case _:  # a return, which xDSL knows to be last
                 pass
 
@@ -154,14 +157,24 @@ class _Verifier:
             self.bound.add(op.symbol.data)
 
     def _check_read(self, op: ReadOp) -> None:
-        type, root = buffer_of(op.source), root_of(op.source)
-        if type.element_type != IntegerType(64) or numel(type.sizes.data) != Size.const(1):
-            raise self._fault(op, "a size is read from another buffer", got=type, expected="a buffer of one i64")
-        if isinstance(root.owner, AllocateOp | OutputOp) and root not in self.written:
-            raise self._fault(op, "a buffer is read before it is written", got=root, expected="an earlier launch")
+        self._check_number(op, op.source)
         if op.symbol.data in self.bound:
             raise self._fault(op, "a symbol is bound twice", got=op.symbol.data, expected="another symbol")
         self.bound.add(op.symbol.data)
+
+    def _check_check(self, op: CheckOp) -> None:
+        for value in op.operands:
+            self._check_number(op, value)
+        self._check_message(op, op.message, len(op.shown))
+        if op.error.data not in DATA_ERRORS:
+            raise self._fault(op, "no such kind of error", got=op.error.data, expected=", ".join(DATA_ERRORS))
+
+    def _check_number(self, op: Operation, value: SSAValue) -> None:
+        type, root = buffer_of(value), root_of(value)
+        if type.element_type != IntegerType(64) or numel(type.sizes.data) != Size.const(1):
+            raise self._fault(op, "a number is read from another buffer", got=type, expected="a buffer of one i64")
+        if isinstance(root.owner, AllocateOp | OutputOp) and root not in self.written:
+            raise self._fault(op, "a buffer is read before it is written", got=root, expected="an earlier launch")
 
     def _check_index(self, op: Operation, index: int, count: int) -> None:
         if not 0 <= index < count:
@@ -176,9 +189,9 @@ class _Verifier:
                 raise self._fault(op, f"size '{size}' uses unbound symbols", got=names, expected=bound)
 
     def _check_message(self, op: Operation, message: StringAttr, shown: int) -> None:
-        if shown > _SHOWN:
-            raise self._fault(op, "a guard shows too many values", got=shown, expected=f"at most {_SHOWN}")
-        places = message.data.replace("%%", "").count(_PLACE)
+        if shown > SHOWN:
+            raise self._fault(op, "a message shows too many values", got=shown, expected=f"at most {SHOWN}")
+        places = places_in(message.data)
         if places > shown:
             raise self._fault(op, "a message has more places than values", got=places, expected=f"at most {shown}")
 

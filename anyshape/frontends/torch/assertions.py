@@ -10,30 +10,22 @@ from typing import Any
 
 import torch
 from torch import fx
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo.compaction import ReadSize
+from anyshape.dialects.dhlo import Not
+from anyshape.dialects.dhlo.checks import Check
 from anyshape.dialects.dtypes import I64
-from anyshape.dialects.locations import NameLoc, location_at
+from anyshape.dialects.messages import verbatim
 from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
 from anyshape.frontends.torch.elementwise import as_bool
-from anyshape.frontends.torch.origins import origin_of_node
 from anyshape.frontends.torch.unsupported import Unsupported
-from anyshape.symbolic import Size
 
 
 @lowers("aten._assert_async.default", "aten._assert_async.msg")
 def lower_assertion(builder: GraphBuilder, condition: SSAValue, message: str = "an assertion of the model's") -> None:
-    """The only element of `condition` is not 0: as a number it is 1 or 0, a size that has to be 1"""
-    holds = builder.convert(as_bool(builder, builder.reshape(condition, ())), I64)
-    size = Size.symbol(f"assertion_{len(builder.read_sizes)}")
-    read = builder.emit(ReadSize, holds, size=(size,))
-    place = origin_of_node(builder.node)
-    assert isinstance(read, OpResult)
-    read.op.location = NameLoc(StringAttr(message), location_at(place.file, place.line))
-    builder.read_sizes[size] = read
-    builder.require(size.ge(1), message)
+    """The only element of `condition` is not 0"""
+    fails = builder.emit(Not, as_bool(builder, builder.reshape(condition, ())))
+    builder.emit(Check, builder.convert(fails, I64), error="guard", message=verbatim(message))
 
 
 def _holds_of_every_bool(condition: fx.Node) -> bool:

@@ -1,45 +1,37 @@
-"""What PyTorch rejects by the data of a call: how many elements are wrong is a size that has to be 0, or the call is refused."""
+"""What PyTorch rejects by the data of a call: how many elements are wrong has to be 0, or the call is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import And, Compare, Iota, Reduce, Select, Subtract
-from anyshape.dialects.dhlo.compaction import ReadSize
+from anyshape.dialects.dhlo.checks import Check
 from anyshape.dialects.dtypes import I64
-from anyshape.dialects.locations import NameLoc, location_at
+from anyshape.dialects.messages import PLACE, places_in, verbatim
 from anyshape.dialects.sizes import numel, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder
-from anyshape.frontends.torch.origins import origin_of_node
-from anyshape.symbolic import Size
 
 
 def require_none(builder: GraphBuilder, wrong: SSAValue, what: str) -> None:
     """The call raises GuardError where an element of the bool tensor `wrong` holds: the data have `what`, in its message.
 
-    `what` has words joined by `_`, since it names a size: "negative_variances".
+    `what` has words joined by `_`: "negative_variances".
     """
     row = builder.reshape(builder.convert(wrong, I64), (numel(sizes_of(wrong.type)),))
     count = builder.emit(Reduce, row, axes=(0,), kind="sum")
-    size = Size.symbol(f"{what}_{len(builder.read_sizes)}")
-    read, message = builder.emit(ReadSize, count, size=(size,)), f"the data have {what.replace('_', ' ')}"
-    place = origin_of_node(builder.node)
-    assert isinstance(read.owner, ReadSize)
-    read.owner.location = NameLoc(StringAttr(message), location_at(place.file, place.line))
-    builder.read_sizes[size] = read
-    builder.require(size.le(0), message)
+    message = verbatim(f"the data have {what.replace('_', ' ')}")
+    builder.emit(Check, count, count, error="guard", message=message, got=f"{PLACE} of them", expected="none")
 
 
 FAILURES: Mapping[str, str] = {
-    "cholesky_inverse": "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.",
-    "inv": "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.",
+    "cholesky_inverse": "The diagonal element %lld is zero, the inversion could not be completed because the input matrix is singular.",
+    "inv": "The diagonal element %lld is zero, the inversion could not be completed because the input matrix is singular.",
     "solve": "The solver failed because the input matrix is singular.",
-    "cholesky": "The factorization could not be completed because the input is not positive-definite (the leading minor of order {} "
+    "cholesky": "The factorization could not be completed because the input is not positive-definite (the leading minor of order %lld "
     "is not positive-definite).",
-    "lu_factor": "U[{},{}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+    "lu_factor": "U[%lld,%lld] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
     "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
 }
 """What PyTorch says where LAPACK's `info` is not 0, by what the name of the function has in it."""
@@ -47,20 +39,24 @@ FAILURES: Mapping[str, str] = {
 
 def require_factorised(builder: GraphBuilder, info: SSAValue, function: str) -> None:
     """The call raises SingularMatrix where an element of `info` [..] is not 0; the message names the first such matrix and its `info`."""
-    sizes, number = sizes_of(info.type), len(builder.read_sizes)
+    sizes = sizes_of(info.type)
     row = builder.reshape(builder.convert(info, I64), (numel(sizes),))
-    text, shown = next(text for part, text in FAILURES.items() if part in function), ()
+    text, places = next(text for part, text in FAILURES.items() if part in function), list[SSAValue]()
     if sizes:
         place, row = _first_failure(builder, row)
-        element = Size.symbol(f"failed_matrix_{number}")
-        text, shown = "(Batch element {}): " + text, (element,)
-        builder.read_sizes[element] = builder.emit(ReadSize, place, size=(element,))
-    failure = Size.symbol(f"failed_pivot_{number}")
-    value = builder.emit(
-        ReadSize, builder.reshape(row, ()), size=(failure,), singular=f"{function}: {text}", shown=shown
+        text, places = f"(Batch element {PLACE}): {text}", [place]
+    failure = builder.reshape(row, ())
+    shown = [*places, *[failure] * (places_in(text) - len(places)), failure]
+    builder.emit(
+        Check,
+        failure,
+        *shown,
+        error="singular",
+        message=f"{function}: {text}",
+        got=f"info = {PLACE}",
+        expected="info = 0, that of a matrix which can be factorised",
+        remedy="ask for `info` instead of an error (the functions named `…_ex`), or add a multiple of the identity",
     )
-    builder.read_sizes[failure] = value
-    builder.require(failure.le(0), function)
 
 
 def _first_failure(builder: GraphBuilder, row: SSAValue) -> tuple[SSAValue, SSAValue]:

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Operation
 
 from anyshape.codegen.host import arena_buffers
-from anyshape.dialects.host import ProgramOp
+from anyshape.dialects.host import AllocateOp, CheckOp, ProgramOp, ReadOp
 from anyshape.dialects.host.interpreter import peak_live_bytes
+from anyshape.dialects.tile import buffer
 from anyshape.runtime.abi import DType
 from anyshape.symbolic import Size
 
@@ -99,3 +102,17 @@ def test_lifetimes_reach_through_views(draft: Any) -> None:
     lives = {buffer.value: (buffer.first, buffer.last) for buffer in arena_buffers(d.finish())}
     assert lives == {x: (0, 2), kept: (1, 4), brief: (2, 3)}
     assert out not in lives
+
+
+@pytest.mark.parametrize("late", [lambda number: ReadOp("k", number), lambda number: CheckOp(number, "guard", "", [])])
+def test_numbers_live_until_they_are_looked_at(draft: Any, late: Callable[[Any], Operation]) -> None:
+    d = draft([("x", [N])])
+    d.bind(0, "n")
+    x = d.dense(0)  # step 0
+    d.append(number := AllocateOp(buffer(i64, [])))
+    d.launch("twice", x, number.result, extent=1)  # step 1
+    d.launch("twice", x, other := d.allocate(N), extent=N)  # step 2
+    d.append(late(number.result))  # step 3
+    d.launch("twice", other, d.output(0, N), extent=N)  # step 4
+    lives = {buffer.value: (buffer.first, buffer.last) for buffer in arena_buffers(d.finish())}
+    assert lives == {x: (0, 2), number.result: (1, 3), other: (2, 4)}

@@ -8,7 +8,7 @@ import pytest
 
 from anyshape.codegen.host import MAIN, emit_program
 from anyshape.codegen.mlir import ModuleBuilder
-from anyshape.dialects.host import GuardOp, ProgramOp
+from anyshape.dialects.host import CheckOp, GuardOp, ProgramOp
 from anyshape.runtime.abi import DType
 from anyshape.support.errors import (
     ArgumentError,
@@ -18,6 +18,7 @@ from anyshape.support.errors import (
     IndexOutOfRange,
     MemoryLimit,
     RankError,
+    SingularMatrix,
 )
 from anyshape.symbolic import Size, size_max, size_min
 
@@ -159,6 +160,25 @@ def test_guard_shows_sizes(draft: Any, compile_host: Compile, reference: Any) ->
         assert str(compiled.value) == f"n is {n}: 100% wrong {values}"
         assert str(interpreted.value) == str(compiled.value)
     np.testing.assert_array_equal(run(floats(12))[0], 2 * floats(12))
+
+
+@pytest.mark.parametrize(("error", "kind"), [("guard", GuardError), ("singular", SingularMatrix)])
+def test_checks_of_data(draft: Any, compile_host: Compile, reference: Any, error: str, kind: type[GuardError]) -> None:
+    d = draft([("x", [N]), ("index", [])], sites=[])
+    d.bind(0, "n")
+    number = d.dense(1)
+    d.append(CheckOp(number, error, "100%% wrong: %lld and %lld\n  got:      %lld", [number] * 3))
+    d.launch("twice", d.dense(0), d.output(0, N), extent=N)
+    program = d.finish()
+    run, x = compile_host(program), floats(3)
+    for value in (-1, 7, 2**40):
+        inputs = [x, np.array(value)]
+        for call in (run, lambda *inputs: reference(program, inputs)):
+            with pytest.raises(kind) as caught:
+                call(*inputs)
+            assert type(caught.value) is kind
+            assert (caught.value.message, caught.value.got) == (f"100% wrong: {value} and {value}", str(value))
+    np.testing.assert_array_equal(run(x, np.array(0))[0], 2 * x)
 
 
 @pytest.mark.parametrize(

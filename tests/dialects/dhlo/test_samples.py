@@ -133,10 +133,11 @@ def test_every_op_has_a_sample_of_each_kind() -> None:
     blocks = {"dhlo.dequantize", "dhlo.quantised_dot"}
     bits = {"dhlo.rng_bit_generator"}  # compared with its authors' known answers in test_random
     data = {
+        "dhlo.check",
         "dhlo.compress",
         "dhlo.read_size",
         "dhlo.row_order",
-    }  # compared with PyTorch's `nonzero` and `unique` in test_data_sizes
+    }  # compared with PyTorch's `nonzero`, `unique` and errors in test_data_sizes and bugs/test_singular_matrices
     data |= {"dhlo.suppress_overlaps"}  # compared with ONNX's evaluator in frontends/onnx/test_sorting
     # Compared with PyTorch in end_to_end/test_pooling: it computes the gradients from other arguments.
     windows = {"dhlo.adaptive_avg_pool_gradient", "dhlo.adaptive_windows", "dhlo.avg_pool_gradient"}

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from xdsl.dialects.builtin import i64
 from xdsl.parser import Parser
 
 from anyshape.dialects.context import new_context
-from anyshape.dialects.host import ProgramOp
+from anyshape.dialects.host import CheckOp, ConstantOp, ProgramOp, ReturnOp
 from anyshape.dialects.host.verify import verify_program
+from anyshape.dialects.tile import buffer
 
 
 def test_round_trip(sample: Any) -> None:
@@ -16,6 +18,20 @@ def test_round_trip(sample: Any) -> None:
     assert str(parsed) == text
     assert parsed.is_structurally_equivalent(sample.program)
     verify_program(parsed, sample.kernels)
+
+
+def test_a_check_is_no_size() -> None:
+    program = ProgramOp("checked", [], ["info"])
+    number = ConstantOp(0, buffer(i64, []))
+    program.body.block.add_ops(
+        [number, CheckOp(number.result, "singular", "info = %lld", [number.result]), ReturnOp.build()]
+    )
+    text = str(program)
+    assert 'host.check %0 is zero else "singular" "info = %lld"(%0) : !tile.buffer<i64' in text
+    parsed = Parser(new_context(), text).parse_op()
+    assert str(parsed) == text
+    assert parsed.is_structurally_equivalent(program)
+    verify_program(program, {})
 
 
 def test_text_says_what_happens(sample: Any) -> None:

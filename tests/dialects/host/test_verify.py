@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from anyshape.dialects.host import (
     AllocateOp,
     BindOp,
+    CheckOp,
     ConstantOp,
     GuardAxisOp,
     GuardOp,
@@ -80,6 +81,11 @@ def one_number(sample: Any, *, written: bool = True) -> Any:
     return op.result
 
 
+def check(sample: Any, *, written: bool = True, error: str = "guard", message: str = "%lld", shown: int = 1) -> CheckOp:
+    number = one_number(sample, written=written)
+    return CheckOp(number, error, message, [number] * shown)
+
+
 def with_names(sample: Any) -> None:
     sample.program.names = ArrayAttr([StringAttr("x")])
 
@@ -122,6 +128,15 @@ FAULTS: list[tuple[str, Break, str]] = [
         before("view", lambda s: ReadOp("k", one_number(s, written=False))),
         "read before it is written",
     ),
+    (
+        "check of another type",
+        before("view", lambda s: CheckOp(s.ops["constant"].result, "guard", "", [])),
+        "of one i64",
+    ),
+    ("check of what is not there", before("view", lambda s: check(s, written=False)), "read before it is written"),
+    ("kind of error", before("view", lambda s: check(s, error="odd")), "no such kind of error"),
+    ("check places", before("view", lambda s: check(s, message="%lld %lld")), "more places than values"),
+    ("check shown", before("view", lambda s: check(s, shown=5)), "too many values"),
     ("writes input", before("view", lambda s: launch(s, "allocate", "dense")), "not the program's"),
     ("writes constant", before("view", lambda s: launch(s, "allocate", "constant")), "not the program's"),
     ("writes what it reads", before("shift", lambda s: launch(s, "view", "allocate")), "also uses"),
