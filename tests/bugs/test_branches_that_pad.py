@@ -244,3 +244,18 @@ def test_a_mask_that_is_written_in_parts_is_the_same_on_both_sides(example: int)
     program = compiled(module, torch.randn(2, example))
     for length in (5, 6, 7, 8, 12, 33):
         check(program, module, torch.randn(3, length))
+
+
+def test_multiples_on_several_axes_are_found_among_many_sizes() -> None:
+    """Of sizes at random, hardly any are multiples of 48 on both axes."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for axis in (0, 1):
+            missing = (48 - x.shape[axis] % 48) % 48
+            if missing:
+                x = F.pad(x, (0, 0) * (1 - axis) + (0, missing))
+        return x.view(x.shape[0] // 48, 48, x.shape[1] // 48, 48).sum((1, 3))
+
+    program = compiled(f, torch.randn(50, 49))
+    for sizes in ((50, 49), (48, 7), (1, 96), (48, 96), (144, 48)):
+        check(program, f, torch.randn(sizes))

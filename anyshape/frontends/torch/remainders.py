@@ -41,16 +41,21 @@ def settled(relation: Relation) -> Relation:
     return make_size({(remainder,): 1}).eq(values[0]) if len(values) == 1 else relation
 
 
-def exclude_each_other(relations: Iterable[Relation]) -> bool:
-    """Whether no size meets those of the conditions that repeat with one symbol: all sizes of one period are tried."""
-    periods: dict[str, list[tuple[Relation, int]]] = {}
+def periods(relations: Iterable[Relation]) -> dict[str, list[tuple[Relation, int]]]:
+    """Those of the conditions that repeat with one symbol, with their periods."""
+    found: dict[str, list[tuple[Relation, int]]] = {}
     for relation in relations:
         if len(relation.symbols) == 1:
             (symbol,) = relation.symbols
             repeats = _repeats(relation.lhs - relation.rhs)
             if repeats is not None and repeats[1] == 0:
-                periods.setdefault(symbol, []).append((relation, repeats[0]))
-    for symbol, found in periods.items():
+                found.setdefault(symbol, []).append((relation, repeats[0]))
+    return found
+
+
+def exclude_each_other(relations: Iterable[Relation]) -> bool:
+    """Whether no size meets those of the conditions that repeat with one symbol: all sizes of one period are tried."""
+    for symbol, found in periods(relations).items():
         period = lcm(*(each for _, each in found))
         if period <= _MOST_SIZES and not any(
             all(relation.evaluate({symbol: size}) for relation, _ in found) for size in range(period, 2 * period)
@@ -85,4 +90,4 @@ def _repeats_of_atom(atom: Atom) -> tuple[int, int] | None:
     return inner[0] * times, inner[1] * times // k if atom.kind == "floordiv" else 0
 
 
-__all__ = ["exclude_each_other", "is_boundary", "settled"]
+__all__ = ["exclude_each_other", "is_boundary", "periods", "settled"]

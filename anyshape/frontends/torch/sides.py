@@ -30,10 +30,19 @@ from anyshape.frontends.torch.derived import USUAL, DerivedSizes
 from anyshape.frontends.torch.examples import Axis
 from anyshape.frontends.torch.guards import asked_by_model, derived_relations, relations_of_guards
 from anyshape.frontends.torch.origins import CONDITION, origin_of_guard
-from anyshape.frontends.torch.remainders import exclude_each_other, is_boundary, settled
+from anyshape.frontends.torch.remainders import exclude_each_other, is_boundary, periods, settled
 from anyshape.frontends.torch.same_graph import Reading, differ_at, same_under
 from anyshape.frontends.torch.sizes import SizeNames, shape_environment
-from anyshape.frontends.torch.trials import Point, Trial, holds, holds_all, is_symbol, points, tensor_inputs
+from anyshape.frontends.torch.trials import (
+    Point,
+    Trial,
+    aligned_points,
+    holds,
+    holds_all,
+    is_symbol,
+    points,
+    tensor_inputs,
+)
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Facts, Relation, SizeError
 
@@ -168,7 +177,9 @@ class Sides:
             smaller = sum(max(example[name] - point[name], 0) for name in symbols)
             return smaller, sum(abs(example[name] - point[name]) for name in symbols)
 
-        self._points = sorted((point for point in points(example, symbols) if holds_all(others, point)), key=unwanted)
+        repeating = {name: [each for _, each in found] for name, found in periods(asked.found).items()}
+        near = itertools.chain(points(example, symbols), aligned_points(example, symbols, repeating))
+        self._points = sorted((point for point in near if holds_all(others, point)), key=unwanted)
 
     def proven(self, found: frozenset[Relation]) -> frozenset[Relation]:
         """Those of the conditions without which the graph is still the model."""
@@ -219,7 +230,8 @@ class Sides:
 
     def _look_beyond(self, everywhere: _Region, first: _Side) -> None:
         """Follow paths that break the conditions, many at once; what else is asked there is known, or about remainders and broken, too."""
-        unbroken, seen = list(first.relations), [self._asked.example]
+        unbroken = list(first.relations)
+        seen: list[Point] = [self._asked.example]
         while unbroken:
             best = max(
                 everywhere.near, key=lambda point: sum(not holds(each, point) for each in unbroken), default=None

@@ -27,6 +27,9 @@ Point: TypeAlias = Mapping[str, int]
 _SAMPLES = 800
 """Sizes that are looked at in order to find some on the other side."""
 
+_ALIGNED = 200
+"""Sizes that are looked at of which several are multiples of something."""
+
 _FURTHER = 64
 """How far beyond twice the example sizes are looked for."""
 
@@ -44,6 +47,19 @@ def points(example: Mapping[str, int], symbols: Sequence[str]) -> Iterator[dict[
     draw = random.Random(0)
     for _ in range(_SAMPLES):
         yield {**example, **{symbol: draw.randrange(2, 2 * example[symbol] + _FURTHER) for symbol in symbols}}
+
+
+def aligned_points(
+    example: Mapping[str, int], symbols: Sequence[str], periods: Mapping[str, Sequence[int]]
+) -> Iterator[dict[str, int]]:
+    """Sizes that are multiples of some of the symbols' periods, several at once: there are too few of them among all sizes."""
+    draw = random.Random(0)
+    for _ in range(_ALIGNED if periods else 0):
+        point = dict(example)
+        for symbol in symbols:
+            period = draw.choice([1, *periods.get(symbol, ())])
+            point[symbol] = period * draw.randrange(-(-2 // period), (2 * example[symbol] + _FURTHER) // period + 2)
+        yield point
 
 
 def holds(relation: Relation, point: Mapping[str, int]) -> bool:
@@ -174,4 +190,4 @@ def tensor_inputs(program: ExportedProgram) -> Iterator[tuple[int, torch.Tensor]
     return ((leaf, value) for leaf, value in enumerate(values) if isinstance(value, torch.Tensor))
 
 
-__all__ = ["Point", "Trial", "holds", "holds_all", "is_symbol", "points", "tensor_inputs"]
+__all__ = ["Point", "Trial", "aligned_points", "holds", "holds_all", "is_symbol", "points", "tensor_inputs"]
