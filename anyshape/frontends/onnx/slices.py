@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from anyshape.dialects.dhlo import Pad
+from anyshape.dialects.dhlo import Modulo, Pad, Subtract
 from anyshape.dialects.dhlo.border import BorderPad
 from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.builder import ONE, ZERO, GraphBuilder
+from anyshape.frontends.onnx.places import gathered, iota, size_as
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import folds, lowers
 from anyshape.frontends.onnx.values import Known, Value, known_array
@@ -179,7 +180,7 @@ def lower_pad(
     *,
     mode: str = "constant",
 ) -> Value:
-    """Sizes low + size + high, where `pads` lists all low amounts before all high ones; a negative one cuts"""
+    """Sizes low + size + high, where `pads` lists all low amounts before all high ones; a negative one cuts, before anything is added"""
     listed = list(range(x.rank)) if axes is None else b.axes(axes, x.rank)
     amounts = b.size_list(pads, "the pads")
     if len(amounts) != 2 * len(listed):
@@ -192,12 +193,7 @@ def lower_pad(
         return _padded(b, tensor, low, high, 0 if value is None else value)
     if mode not in _MODES:
         raise Unsupported(f"mode {mode!r} of Pad")
-    if all(amount == ZERO for amount in (*low, *high)):
-        return tensor
-    for axis, size in enumerate(tensor.sizes):
-        for amount in (low[axis], high[axis]):
-            _require_source(b, amount, size, mode)
-    return b.emit(BorderPad, tensor, mode=_MODES[mode], low=tuple(low), high=tuple(high))
+    return _repeated_around(b, tensor, low, high, mode)
 
 
 def _padded(b: GraphBuilder, x: Tensor, low: list[Size], high: list[Size], value: Value | float) -> Tensor:
@@ -211,12 +207,43 @@ def _padded(b: GraphBuilder, x: Tensor, low: list[Size], high: list[Size], value
     return b.emit(Pad, x, filler, low=tuple(low), high=tuple(high))
 
 
-def _require_source(b: GraphBuilder, amount: Size, size: Size, mode: str) -> None:
-    """What is added must be in the axis: one element for the edge, more than the amount for a mirror, as many to go round."""
-    if b.prove(amount.le(0)) is True:
-        return
-    least = {"edge": ONE, "reflect": amount + 1, "wrap": amount}[mode]
-    b.require(size.ge(least), f"an axis that is padded by {amount} in mode {mode!r}")
+def _repeated_around(b: GraphBuilder, x: Tensor, low: list[Size], high: list[Size], mode: str) -> Tensor:
+    """Padded with its own elements: what is left of them once negative amounts have cut."""
+    for axis in range(x.rank):
+        x = _cut(b, x, axis, _part(b, -low[axis]), _part(b, -high[axis]))
+    low, high = ([_part(b, amount) for amount in amounts] for amounts in (low, high))
+    for axis, size in enumerate(x.sizes):
+        amounts = [amount for amount in (low[axis], high[axis]) if amount != ZERO]
+        for amount in amounts:
+            least = amount + 1 if mode == "reflect" else ONE
+            b.require(size.ge(least), f"an axis that is padded by {amount} in mode {mode!r}")
+        if mode == "wrap" and any(b.prove(amount.le(size)) is not True for amount in amounts):
+            x = _gone_round(b, x, axis, low[axis], high[axis])
+            low[axis] = high[axis] = ZERO
+    if all(amount == ZERO for amount in (*low, *high)):
+        return x
+    return b.emit(BorderPad, x, mode=_MODES[mode], low=tuple(low), high=tuple(high))
+
+
+def _part(b: GraphBuilder, amount: Size) -> Size:
+    """An amount where it is positive, else 0."""
+    return b.graph.facts.simplify(size_max(amount, 0))
+
+
+def _cut(b: GraphBuilder, x: Tensor, axis: int, first: Size, last: Size) -> Tensor:
+    """An axis without its first and its last elements."""
+    if first == ZERO and last == ZERO:
+        return x
+    left = b.graph.facts.simplify(x.sizes[axis] - first - last)
+    b.require(left.ge(0), "an axis that is cut")
+    return b.slice(x, axis, first, left)
+
+
+def _gone_round(b: GraphBuilder, x: Tensor, axis: int, low: Size, high: Size) -> Tensor:
+    """result[…, i, …] = x[…, (i − low) mod size, …]"""
+    size = x.sizes[axis]
+    places = b.binary(Subtract, iota(b, (low + size + high,)), size_as(b, low))
+    return gathered(b, x, (axis,), [b.binary(Modulo, places, size_as(b, size))], axis)
 
 
 @lowers("Tile")
