@@ -45,14 +45,13 @@ from anyshape.dialects.dhlo import (
     Tanh,
     Xor,
 )  # fmt: skip
-from anyshape.dialects.dhlo.bits import BitcastConvert
 from anyshape.dialects.dhlo.trigonometric import Acos, Acosh, Asin, Asinh, Atan, Atanh, Cosh, Sinh, Tan
 from anyshape.dialects.dtypes import BOOL
 from anyshape.frontends.onnx.builder import GraphBuilder
-from anyshape.frontends.onnx.dtypes import dtype_of_code, numpy_of_code
-from anyshape.frontends.onnx.refusals import Malformed, Unsupported
+from anyshape.frontends.onnx.dtypes import numpy_of_code
+from anyshape.frontends.onnx.refusals import Malformed
 from anyshape.frontends.onnx.registry import lowers
-from anyshape.frontends.onnx.storage import cast, elements_of, shifted_right
+from anyshape.frontends.onnx.storage import bits_as, cast, elements_of, shifted_right
 from anyshape.frontends.onnx.values import Anything, Stored, Value
 from anyshape.nn import Tensor
 
@@ -293,7 +292,7 @@ def lower_cast(
     b: GraphBuilder, x: Value | Stored, *, to: int, saturate: int = 1, round_mode: str = "up"
 ) -> Value | Stored:
     """x in another type: floats are truncated to integers, and anything but 0 is true"""
-    return cast(b, x, numpy_of_code(to), saturate=bool(saturate))
+    return cast(b, x, numpy_of_code(to), saturate=bool(saturate), round_mode=round_mode)
 
 
 @lowers("CastLike")
@@ -301,38 +300,19 @@ def lower_cast_like(
     b: GraphBuilder, x: Value | Stored, like: Value | Stored, *, saturate: int = 1, round_mode: str = "up"
 ) -> Value | Stored:
     """x in the type of `like`"""
-    return cast(b, x, like.dtype.numpy if isinstance(like, Tensor) else like.numpy, saturate=bool(saturate))
+    numpy = like.dtype.numpy if isinstance(like, Tensor) else like.numpy
+    return cast(b, x, numpy, saturate=bool(saturate), round_mode=round_mode)
 
 
 @lowers("BitCast")
-def lower_bit_cast(b: GraphBuilder, x: Value | Stored, *, to: int) -> Value:
+def lower_bit_cast(b: GraphBuilder, x: Value | Stored, *, to: int) -> Value | Stored:
     """The same bits as another type of the same width"""
-    dtype = dtype_of_code(to)
-    if isinstance(x, Stored):
-        return b.convert(x.tensor, dtype)
-    if x.dtype == dtype:
-        return x
-    return b.convert(x, dtype) if x.dtype.is_bool else b.emit(BitcastConvert, x, dtype=dtype)
+    return bits_as(b, x, numpy_of_code(to))
 
 
 @lowers("Identity")
 def lower_identity(_: GraphBuilder, x: Anything) -> list[Anything]:
     return [x]
-
-
-@lowers("Dropout")
-def lower_dropout(
-    b: GraphBuilder,
-    x: Value,
-    ratio: Value | float = 0.5,
-    training_mode: Value | None = None,
-    *,
-    seed: int = 0,
-) -> list[Value]:
-    """x itself, and a mask of ones: bools from version 10 on, before that of x's dtype"""
-    if training_mode is not None and b.number(training_mode, "the training mode"):
-        raise Unsupported("dropout in training mode draws random numbers")
-    return [x, b.constant(True, BOOL if b.version >= 10 else x.dtype, x.sizes)]
 
 
 __all__ = ["softplus"]

@@ -15,6 +15,7 @@ from anyshape.dialects.dhlo import (
     Add,
     And,
     Cosine,
+    Divide,
     Exponential,
     Log,
     Multiply,
@@ -26,7 +27,7 @@ from anyshape.dialects.dhlo import (
 )
 from anyshape.dialects.dhlo.random import RngBitGenerator
 from anyshape.dialects.dhlo.sort import SearchSorted
-from anyshape.dialects.dtypes import BF16, F16, F32, F64, I64, DType
+from anyshape.dialects.dtypes import BF16, BOOL, F16, F32, F64, I64, DType
 from anyshape.frontends.onnx.builder import GraphBuilder
 from anyshape.frontends.onnx.dtypes import dtype_of_code
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
@@ -45,7 +46,11 @@ class _Stream:
     def __init__(self, b: GraphBuilder, seed: float | None, sizes: Sequence[Size]) -> None:
         self.b, self.sizes = b, tuple(sizes)
         self.number = b.next_stream()
-        self.seed = b.seed() if seed is None else b.constant(struct.unpack("<i", struct.pack("<f", seed))[0], I64)
+        if seed is None:
+            self.seed = b.seed()
+        else:
+            number = seed if isinstance(seed, int) else struct.unpack("<i", struct.pack("<f", seed))[0]
+            self.seed = b.constant(number, I64)
 
     def bits(self, count: int, *, part: int = 0, skip: int = 0) -> Tensor:
         """`count` < 64 random bits as a nonnegative i64, the lowest of the others' `skip` left out."""
@@ -145,6 +150,28 @@ def lower_bernoulli(b: GraphBuilder, x: Value, *, dtype: int | None = None, seed
     wide = F64 if x.dtype == F64 else F32
     happens = b.compare("lt", _Stream(b, seed, x.sizes).uniform(wide), b.convert(x, wide))
     return b.convert(happens, x.dtype if dtype is None else dtype_of_code(dtype))
+
+
+@lowers("Dropout")
+def lower_dropout(
+    b: GraphBuilder,
+    x: Value,
+    ratio: Value | float = 0.5,
+    training_mode: Value | None = None,
+    *,
+    seed: int | None = None,
+) -> list[Value]:
+    """x itself and a mask of ones (bools from version 10 on, before that of x's dtype); in training, 0 with probability `ratio`,
+
+    else x / (1 − ratio), and where which of them is.
+    """
+    if training_mode is None or not b.number(training_mode, "the training mode"):
+        return [x, b.constant(True, BOOL if b.version >= 10 else x.dtype, x.sizes)]
+    wide = F64 if x.dtype == F64 else F32
+    dropped = b.reshape(b.operand(ratio, wide), ())
+    kept = b.compare("ge", _Stream(b, seed, x.sizes).uniform(wide), dropped)
+    scaled = b.binary(Divide, b.convert(x, wide), b.binary(Subtract, 1, dropped))
+    return [b.convert(b.select(kept, scaled, 0), x.dtype), kept]
 
 
 @lowers("Multinomial")

@@ -24,6 +24,7 @@ from anyshape.dialects.dhlo import (
     Maximum,
     Minimum,
     Multiply,
+    Or,
     RoundNearestEven,
     Select,
     ShiftLeft,
@@ -32,9 +33,10 @@ from anyshape.dialects.dhlo import (
     Xor,
 )
 from anyshape.dialects.dhlo.bits import BitcastConvert
-from anyshape.dialects.dtypes import F32, F64, I8, I32, I64, U8, DType
+from anyshape.dialects.dtypes import F32, F64, I8, I16, I32, I64, U8, DType
 from anyshape.frontends.onnx.builder import GraphBuilder
 from anyshape.frontends.onnx.dtypes import dtype_of_array
+from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.values import Anything, Known, Stored, Value
 from anyshape.nn import Tensor
 
@@ -66,6 +68,13 @@ _FLOATS: Mapping[str, Small] = {
     "float8_e5m2": Small(2, -14, 57344.0, np.inf), "float8_e5m2fnuz": Small(2, -15, 57344.0, np.nan),
     "float4_e2m1fn": Small(1, 0, 6.0, 6.0),
 }  # fmt: skip
+_WORDS: Mapping[str, DType] = {
+    "bool": I8, "int8": I8, "uint8": I8, "int16": I16, "uint16": I16, "int32": I32, "uint32": I32, "float32": I32, "int64": I64,
+    "uint64": I64, "float64": I64,
+}  # fmt: skip
+"""The integer with as many bits, for the types whose bits can be read."""
+_POWERS = "float8_e8m0fnu"
+"""Powers of two from 2^−127 to 2^127, and no number."""
 UNSIGNED = frozenset({"uint16", "uint32", "uint64"})
 
 
@@ -73,7 +82,7 @@ def held_in(numpy: np.dtype[np.generic]) -> DType | None:
     """The type that programs hold elements of this one in; None where they have it themselves, or have nothing for it."""
     if numpy.name in _INTEGERS:
         return _INTEGERS[numpy.name][0]
-    return F32 if numpy.name in _FLOATS else None
+    return F32 if numpy.name in _FLOATS or numpy.name == _POWERS else None
 
 
 def to_held(array: Array) -> Array:
@@ -108,18 +117,27 @@ def elements_of(b: GraphBuilder, value: Value | Stored) -> Value:
 
 
 def cast(
-    b: GraphBuilder, value: Value | Stored, numpy: np.dtype[np.generic], *, saturate: bool = True
+    b: GraphBuilder,
+    value: Value | Stored,
+    numpy: np.dtype[np.generic],
+    *,
+    saturate: bool = True,
+    round_mode: str = "up",
 ) -> Value | Stored:
     """A value in another type, which programs may have or not.
 
     Floats are rounded to the nearest of few bits, to even between two; what is beyond the largest becomes that, or, without `saturate`,
-    an infinity or no number. Integers keep their lowest bits.
+    an infinity or no number. Those that are powers of two are reached as `round_mode` says. Integers keep their lowest bits.
     """
     elements, source = elements_of(b, value), value.numpy if isinstance(value, Stored) else None
     if source is not None and source.name == "uint64" and numpy.kind not in "iub":
         elements = _unsigned_as_float(b, elements)
     if numpy.name in _FLOATS:
         return Stored(rounded(b, elements, numpy, saturate), numpy)
+    if numpy.name == _POWERS:
+        return Stored(_power_of_two(b, elements, saturate, round_mode), numpy)
+    if numpy.name == "uint64" and elements.dtype.is_float:
+        return Stored(_float_as_unsigned(b, elements), numpy)
     if numpy.name in _INTEGERS:
         held = _INTEGERS[numpy.name][0]
         wide = elements if not elements.dtype.is_float else b.convert(elements, I64 if held == I64 else I32)
@@ -131,6 +149,52 @@ def _unsigned_as_float(b: GraphBuilder, bits: Value) -> Tensor:
     """64 bits without sign as f64."""
     real = b.convert(bits, F64)
     return b.select(b.compare("lt", bits, 0), b.binary(Add, real, 2.0**64), real)
+
+
+def _float_as_unsigned(b: GraphBuilder, x: Value) -> Tensor:
+    """Floats as 64 bits without sign: those from 2^63 on are converted without their first bit, which is put back."""
+    real = b.convert(x, F64)
+    is_large = b.compare("ge", real, 2.0**63)
+    bits = b.convert(b.binary(Subtract, real, b.select(is_large, 2.0**63, b.constant(0, F64, real.sizes))), I64)
+    return b.select(is_large, _turned(b, bits), bits)
+
+
+def _power_of_two(b: GraphBuilder, x: Value, saturate: bool, round_mode: str) -> Tensor:
+    """|x| as f32 that are powers of two: the next above, below, or the nearer, the larger between two.
+
+    In f64 all exponents are those of normal numbers, so that what is added to the fraction's bits carries into the exponent.
+    """
+    carries = {"up": (1 << 52) - 1, "nearest": 1 << 51, "down": 0}
+    if round_mode not in carries:
+        raise Malformed(f"round_mode is {round_mode!r}; expected {', '.join(carries)}")
+    wide = b.convert(x, F64)
+    bits = b.binary(Add, b.emit(BitcastConvert, b.emit(Abs, wide), dtype=I64), carries[round_mode])
+    exponent = b.binary(ShiftRightArithmetic, bits, 52)
+    lowest, highest = 1023 - 127, 1023 + 127
+    inside = b.binary(Minimum, b.binary(Maximum, exponent, lowest), highest)
+    power = b.emit(BitcastConvert, b.binary(ShiftLeft, inside, 52), dtype=F64)
+    is_none = b.compare("ne", wide, wide)
+    if not saturate:
+        is_none = b.binary(Or, is_none, b.compare("ne", inside, exponent))
+    return b.convert(b.select(is_none, np.nan, power), F32)
+
+
+def bits_as(b: GraphBuilder, x: Value | Stored, numpy: np.dtype[np.generic]) -> Value | Stored:
+    """The bits of x as another type of as many. Unsupported for floats of 16 bits and fewer, and integers of fewer than 8."""
+    source = x.numpy if isinstance(x, Stored | Known) else x.dtype.numpy
+    if source == numpy:
+        return x
+    if not {source.name, numpy.name} <= _WORDS.keys():
+        raise Unsupported(f"the bits of {source} as {numpy}")
+    if source.itemsize != numpy.itemsize:
+        raise Malformed(f"{source} and {numpy} have another number of bits")
+    word, elements = _WORDS[source.name], elements_of(b, x)
+    is_real = elements.dtype.is_float or elements.dtype == U8
+    bits = b.emit(BitcastConvert, elements, dtype=word) if is_real else b.convert(elements, word)
+    if numpy.name in UNSIGNED:
+        return Stored(wrapped(b, bits, numpy), numpy)
+    target = dtype_of_array(numpy)
+    return b.emit(BitcastConvert, bits, dtype=target) if target.is_float or target == U8 else b.convert(bits, target)
 
 
 def wrapped(b: GraphBuilder, x: Value, numpy: np.dtype[np.generic]) -> Tensor:
@@ -285,6 +349,6 @@ def _divided(b: GraphBuilder, op: str, x: Value, y: Value) -> Tensor:
 
 
 __all__ = [
-    "Small", "cast", "elements_of", "from_held", "held_in", "lower_stored", "rounded", "shifted_right", "stored", "to_held",
+    "Small", "bits_as", "cast", "elements_of", "from_held", "held_in", "lower_stored", "rounded", "shifted_right", "stored", "to_held",
     "wrapped",
 ]  # fmt: skip

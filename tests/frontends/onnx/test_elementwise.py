@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+import anyshape
 from tests.frontends.onnx.models import (
     BOOL,
     FLOAT,
@@ -107,6 +108,29 @@ def test_pow_keeps_the_dtype_of_the_base() -> None:
 def test_cast(target: int) -> None:
     model = model_of([helper.make_node("Cast", ["x"], ["y"], to=target)], {"x": (FLOAT, ("b",))}, ["y"])
     check(model, {"x": np.array([0.0, -0.0, 1.5, -2.7, 100.0], np.float32)})
+
+
+@pytest.mark.parametrize("saturate", [0, 1])
+@pytest.mark.parametrize(("mode", "least"), [("up", 0.5 + 2**-53), ("nearest", 0.75), ("down", 1.0)])
+def test_powers_of_two_of_8_bits(mode: str, least: float, saturate: int) -> None:
+    """x = m · 2^e with ½ ≤ m < 1 is 2^e from `least` on, else 2^(e−1); what lies outside 2^±127 is the bound, or no number."""
+    ends = [2.0**127, 3.4e38, 2.0**-127, 2.0**-128, 2.0**-149, 0.0]
+    x = np.array([1, 1.25, 1.5, 2.5, 3, 2**-10 - 2**-30, 2**-126 - 2**-140, *ends], np.float32)
+    fraction, exponent = np.frexp(x.astype(np.float64))
+    exponent = np.where(x == 0, -1023, exponent - (fraction < least))
+    inside = np.clip(exponent, -127, 127)
+    wanted = np.where((inside == exponent) | bool(saturate), np.ldexp(1.0, inside), np.nan)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["y"], to=24, round_mode=mode, saturate=saturate),
+        helper.make_node("Cast", ["y"], ["z"], to=FLOAT),
+    ]
+    y, z = anyshape.compile(model_of(nodes, {"x": (FLOAT, ("n",))}, ["y", "z"], opset=24))(x)
+    np.testing.assert_array_equal(z, wanted)
+    np.testing.assert_array_equal(y.view(np.uint8), np.where(np.isnan(wanted), 255, inside + 127))
+    special = anyshape.compile(model_of(nodes, {"x": (FLOAT, ("n",))}, ["y", "z"], opset=24))(
+        np.float32([np.nan, np.inf])
+    )[1]
+    np.testing.assert_array_equal(special, [np.nan, 2.0**127 if saturate else np.nan])
 
 
 def test_where_and_logic() -> None:

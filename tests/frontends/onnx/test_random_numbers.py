@@ -55,6 +55,21 @@ def test_ops_of_a_program_draw_from_streams_of_their_own() -> None:
     assert (y != z).all()
 
 
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0])
+def test_dropout_in_training(ratio: float) -> None:
+    """An element is 0 with that probability, else divided by that of being kept, as the mask says."""
+    node = helper.make_node("Dropout", ["x", "ratio", "training"], ["y", "mask"], seed=7)
+    inputs = {**MATRIX, "ratio": (FLOAT, ())}
+    program = anyshape.compile(model_of([node], inputs, ["y", "mask"], {"training": np.bool_(True)}))
+    x = floats(200, 300)
+    y, mask = program(x, np.float32(ratio))
+    assert mask.dtype == np.bool_
+    assert mask.mean() == pytest.approx(1 - ratio, abs=0.01)
+    np.testing.assert_allclose(y[mask], x[mask] / np.float32(1 - ratio), rtol=1e-6)
+    assert not y[~mask].any()
+    np.testing.assert_array_equal(program(x, np.float32(ratio))[0], y)
+
+
 def test_classes_in_proportion() -> None:
     node = helper.make_node("Multinomial", ["x"], ["y"], sample_size=20000)
     weights = np.array([[1, 2, 0, 5]], np.float32)
