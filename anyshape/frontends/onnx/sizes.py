@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.dialects.dhlo import Add, Iota, Multiply
-from anyshape.dialects.dtypes import I64
+from anyshape.dialects.dhlo import Add, Ceil, Divide, FloorDivide, Iota, Maximum, Multiply, Subtract
+from anyshape.dialects.dtypes import F64, I64
 from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.builder import FOLDED_ELEMENTS, GraphBuilder
+from anyshape.frontends.onnx.data_sizes import read_size
+from anyshape.frontends.onnx.evaluation import constant_elements
 from anyshape.frontends.onnx.ratios import Ratio
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import lowers
 from anyshape.frontends.onnx.values import Known, Value, as_objects, known_scalar, known_sizes
+from anyshape.nn import Tensor
 from anyshape.symbolic import Size, size_max
 
 
@@ -52,9 +55,13 @@ def lower_constant_of_shape(b: GraphBuilder, shape: Value, *, value: Known | Non
 @lowers("Range")
 def lower_range(b: GraphBuilder, start: Value, limit: Value, delta: Value) -> Value:
     """start, start + delta, … up to but without limit: max(⌈(limit − start) / delta⌉, 0) numbers"""
-    first, last, by = (b.known(each, "the bounds of a range") for each in (start, limit, delta))
-    if any(each.elements.size != 1 for each in (first, last, by)):
+    bounds = [_as_known(b, each) for each in (start, limit, delta)]
+    known = [each for each in bounds if each is not None]
+    if any(each.elements.size != 1 for each in known):
         raise Malformed("the bounds of a range are numbers")
+    if len(known) < len(bounds):
+        return _numbers(b, _read_count(b, start, limit, delta), start, delta)
+    first, last, by = known
     if first.dtype.is_float:
         count = _float_count(b, first, last, by)
     else:
@@ -62,10 +69,37 @@ def lower_range(b: GraphBuilder, start: Value, limit: Value, delta: Value) -> Va
     if count.is_constant and count.value <= FOLDED_ELEMENTS and first.is_literal and by.is_literal:
         numbers = np.arange(count.value) * by.elements.reshape(()) + first.elements.reshape(())
         return Known(numbers.astype(first.numpy))
+    return _numbers(b, count, first, by)
+
+
+def _as_known(b: GraphBuilder, value: Value) -> Known | None:
+    """A value whose elements are known; None for one that the program computes."""
+    if isinstance(value, Known):
+        return value
+    elements = constant_elements(value, b.graph.store)
+    return None if elements is None else Known(elements)
+
+
+def _numbers(b: GraphBuilder, count: Size, first: Value, by: Value) -> Tensor:
+    """first + i · by for i < count"""
     wide = first.dtype if first.dtype.is_float else I64
     positions = b.convert(b.emit(Iota, axis=0, sizes=(count,), dtype=I64), wide)
     steps = b.binary(Multiply, positions, b.reshape(b.convert(by, wide), ()))
     return b.convert(b.binary(Add, steps, b.reshape(b.convert(first, wide), ())), first.dtype)
+
+
+def _read_count(b: GraphBuilder, *bounds: Value) -> Size:
+    """How many numbers a range has whose bounds the program computes. A step of 0 is an error of the call."""
+    is_real = bounds[0].dtype.is_float
+    low, high, by = (b.reshape(b.convert(each, F64 if is_real else I64), ()) for each in bounds)
+    is_none = b.compare("eq", by, 0)
+    steps = b.select(is_none, 1, by)
+    if is_real:
+        count = b.emit(Ceil, b.binary(Divide, b.binary(Subtract, high, low), steps))
+    else:
+        count = b.binary(Subtract, 0, b.binary(FloorDivide, b.binary(Subtract, low, high), steps))
+    # A size below 0 is what the call is told of.
+    return read_size(b, b.convert(b.select(is_none, -1, b.binary(Maximum, count, 0)), I64), "range")
 
 
 def _float_count(b: GraphBuilder, *bounds: Known) -> Size:
