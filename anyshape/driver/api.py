@@ -40,7 +40,7 @@ class CompiledModule:
         self._report = report
         self._run = run
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         tensors = self._adaptor.flatten(args, kwargs)
         return self._adaptor.unflatten(self._run(self._program, tensors), tensors)
 

@@ -29,6 +29,7 @@ from onnx import (
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 from anyshape.driver import api
+from anyshape.frontends.onnx.calls import as_array
 from anyshape.support.errors import ArgumentError, UnsupportedOps
 from anyshape.support.options import Options
 
@@ -58,7 +59,7 @@ class PreparedModel(BackendRep):
         try:
             self._programs[()] = self._compiled({})
         except UnsupportedOps as refusal:
-            if not any(map(_may_be_bound, _inputs(model))):
+            if not all(map(_is_tensor, _inputs(model))) or not any(map(_may_be_bound, _inputs(model))):
                 raise
             self._refusal = refusal
 
@@ -83,7 +84,7 @@ class PreparedModel(BackendRep):
             inputs = [inputs[name] for name in self._names]
         if len(inputs) != len(self._names):
             raise ArgumentError("the model has another number of inputs", got=len(inputs), expected=len(self._names))
-        return {name: np.asarray(each) for name, each in zip(self._names, inputs, strict=True)}
+        return {name: as_array(each, name) for name, each in zip(self._names, inputs, strict=True)}
 
     def _what_must_be_known(self, arrays: Mapping[str, Any]) -> tuple[str, ...]:
         """The fewest inputs, of small integers first, whose values let the model be compiled. UnsupportedOps where none do."""
@@ -175,10 +176,14 @@ def _inputs(model: ModelProto) -> list[ValueInfoProto]:
     return [each for each in model.graph.input if each.name not in constants]
 
 
+def _is_tensor(value: ValueInfoProto) -> bool:
+    return value.type.WhichOneof("value") == "tensor_type"
+
+
 def _may_be_bound(value: ValueInfoProto) -> bool:
-    """Whether an input is a number or a vector."""
+    """Whether a tensor is a number or a vector."""
     shape = value.type.tensor_type
-    return value.type.WhichOneof("value") == "tensor_type" and shape.HasField("shape") and len(shape.shape.dim) <= 1
+    return shape.HasField("shape") and len(shape.shape.dim) <= 1
 
 
 def _outputs(program: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:

@@ -83,12 +83,20 @@ def draw_seed() -> Array:
 
 
 def _as_passed(value: Any, spec: InputSpec) -> Array:
-    array = np.asarray(value)
+    array = as_array(value, spec.name)
     if spec.numpy is not None:
         if array.dtype != spec.numpy:
             raise DtypeError("an input has another element type", where=spec.name, got=array.dtype, expected=spec.numpy)
         return to_held(array)
     return array.view(_BF16_BITS) if array.dtype == BF16.numpy else array
+
+
+def as_array(value: Any, name: str) -> Array:
+    """What a caller passes as an input. ArgumentError where it is no array: lists of several lengths, say."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ArgumentError("an input is no array", where=name, got=error, expected="a numpy array") from error
 
 
 def _as_given(array: Array, spec: OutputSpec) -> Array:
@@ -97,4 +105,4 @@ def _as_given(array: Array, spec: OutputSpec) -> Array:
     return array.view(BF16.numpy) if spec.dtype == BF16 else array
 
 
-__all__ = ["CallAdaptor"]
+__all__ = ["CallAdaptor", "as_array"]

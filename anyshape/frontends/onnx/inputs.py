@@ -174,7 +174,7 @@ class _Names:
         return self._symbols[axis]
 
     def _expression(self, text: str) -> Size | None:
-        """A size computed from axes, where each of its symbols is one."""
+        """A size computed from axes, where each of its symbols is one. What is a number alone is a name."""
         try:
             size = parse_size(text)
         except SizeError:
@@ -182,7 +182,7 @@ class _Names:
         bound = frozenset[str]().union(
             *(each.symbols for each in self._symbols.values() if each.as_symbol() is not None)
         )
-        return size if size.symbols <= bound else None
+        return size if size.symbols and size.symbols <= bound else None
 
     def _fresh(self, text: str) -> Size:
         """A symbol that no other axis is, called as nearly so as symbols may be."""
