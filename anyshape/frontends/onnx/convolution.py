@@ -21,6 +21,7 @@ from anyshape.dialects.dhlo import (
 from anyshape.dialects.dhlo.grid_sample import GridSample
 from anyshape.dialects.dhlo.reduction import accumulation_dtype
 from anyshape.dialects.dhlo.scatter import Scatter
+from anyshape.dialects.dtypes import F32, F64
 from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.builder import ONE, ZERO, GraphBuilder
 from anyshape.frontends.onnx.data_sizes import read_sizes
@@ -336,9 +337,9 @@ def lower_deform_conv(
     moved = b.reshape(offset, (batch * offset_group, points, count, places))
     grid = _moved_grid(b, moved, placement, sizes)
     each = channels // offset_group
-    planes = b.reshape(x, (batch * offset_group, each, *sizes))
+    planes = b.convert(b.reshape(x, (batch * offset_group, each, *sizes)), grid.dtype)
     sampled = b.emit(GridSample, planes, grid, mode="linear", padding="zeros", align_corners=False)
-    sampled = b.reshape(sampled, (batch * offset_group, each, points, places))
+    sampled = b.convert(b.reshape(sampled, (batch * offset_group, each, points, places)), x.dtype)
     if mask is not None:
         mask = b.with_sizes(mask, (batch, points * offset_group, *placement.sizes), "the mask")
         factors = b.reshape(mask, (batch * offset_group, 1, points, places))
@@ -354,8 +355,12 @@ def lower_deform_conv(
 
 
 def _moved_grid(b: GraphBuilder, offset: Tensor, placement: Placement, sizes: Sequence[Size]) -> Tensor:
-    """[n·h, points·places, 1…, axis]: where window points lie, in units in which an axis of x goes from −1 to 1, the last axis first."""
-    count = len(sizes)
+    """[n·h, points·places, 1…, axis]: where window points lie, in units in which an axis of x goes from −1 to 1, the last axis first.
+
+    In a wider type than the offsets', so that points that are not moved stay where elements are.
+    """
+    count, wide = len(sizes), F64 if offset.dtype in (F32, F64) else F32
+    offset = b.convert(offset, wide)
     rows, points, _, places = offset.sizes
     components: list[Tensor] = []
     for axis in reversed(range(count)):

@@ -175,3 +175,18 @@ def test_columns_to_image() -> None:
     model = model_of([node], {"x": (FLOAT, ("n", 12, "l"))}, ["y"], constants)
     check(model, {"x": floats(2, 12, 9)}, tolerance=1e-4)
     assert INT64
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float16, 3e-3), (np.float32, 1e-6)])
+def test_points_that_are_not_moved_lie_on_elements(dtype: Any, tolerance: float) -> None:
+    """A deformed convolution with offsets of 0 is a convolution, also far from the start of an axis."""
+    nodes = [
+        helper.make_node("DeformConv", ["x", "w", "o"], ["y"], pads=[1, 1, 1, 1], kernel_shape=[2, 2]),
+        helper.make_node("Conv", ["x", "w"], ["z"], pads=[1, 1, 1, 1]),
+    ]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    inputs = {"x": (kind, ("n", 2, "h", "k")), "w": (kind, (3, 2, 2, 2)), "o": (kind, ("n", 8, "h + 1", "k + 1"))}
+    graph = imported(model_of(nodes, inputs, ["y", "z"], opset=22))
+    x, w = floats(1, 2, 3, 100, dtype=dtype), floats(3, 2, 2, 2, dtype=dtype)
+    y, z = interpreted(graph, {"x": x, "w": w, "o": np.zeros((1, 8, 4, 101), dtype)})
+    np.testing.assert_allclose(y.astype(np.float64), z.astype(np.float64), rtol=tolerance, atol=tolerance)
