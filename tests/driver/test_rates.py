@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def rewrite(path: Path, change: Callable[[dict], object]) -> None:
+def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     data = json.loads(path.read_text())
     change(data)
     path.write_text(json.dumps(data))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -64,7 +66,7 @@ def test_all_and_nothing() -> None:
 def test_an_element_as_a_size() -> None:
     class Ones(nn.Module):
         def forward(self, x: Tensor, n: Tensor) -> Tensor:
-            count = n.item()
+            count: Any = n.item()
             torch._check(count >= 0)
             torch._check(count <= x.shape[0])
             return torch.arange(count) + torch.zeros(count) + x[0] * count

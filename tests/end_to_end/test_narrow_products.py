@@ -11,6 +11,8 @@ SIZES = (1, 2, 7, 33, 130)
 
 
 class IntegerProduct(nn.Module):
+    weight: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(3)
@@ -18,7 +20,7 @@ class IntegerProduct(nn.Module):
         self.register_buffer("weight", weight)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch._int_mm(x, self.weight)  # pyright: ignore[reportPrivateUsage]
+        return torch._int_mm(x, self.weight)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def test_bytes_are_summed_in_words() -> None:
@@ -83,6 +85,10 @@ def test_f32_times_weights_of_sixteen_bits(dtype: torch.dtype) -> None:
 
 class ByteWeights(nn.Module):
     """Weights of signed bytes with a scale for each row behind the product, as weight-only quantisation has them; one transposed."""
+
+    up: torch.Tensor
+    down: torch.Tensor
+    scale: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()

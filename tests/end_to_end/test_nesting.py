@@ -147,6 +147,8 @@ def test_outputs_that_read_no_input() -> None:
 
 
 class Buffered(torch.nn.Module):
+    steps: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("steps", torch.arange(4.0))

@@ -1,6 +1,7 @@
 """Pooling, its gradients and windows, compiled once for all sizes, against eager PyTorch."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -94,7 +95,8 @@ def test_dtypes(dtype: torch.dtype) -> None:
 
 def test_the_adaptive_size_is_an_argument() -> None:
     def like(x: Tensor, y: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(x, y.shape[2:])
+        sizes: Any = y.shape[2:]
+        return F.adaptive_avg_pool2d(x, sizes)
 
     program = compiled(like, torch.randn(2, 3, 12, 15), torch.randn(1, 1, 5, 4))
     for shape, (h, w) in zip(SHAPES, [(1, 1), (2, 3), (40, 3), (2, 2), (0, 2)], strict=True):

@@ -1,5 +1,8 @@
 """Pre-norm transformers: normalisations are computed by the products that read them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -37,9 +40,10 @@ def llama() -> tuple[nn.Module, dict[str, torch.Tensor]]:
     [(gpt2, 3), (vit, 3), (llama, 0)],  # a norm of Llama has two or three products behind it
     ids=["gpt2", "vit", "llama"],
 )
-def test_launches(make: object, saved: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches(
+    make: Callable[[], tuple[nn.Module, dict[str, Any]]], saved: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every norm but the first (behind the embeddings, which are a result beside it) and the last (of the whole model)."""
-    assert callable(make)
     torch.manual_seed(0)
     module, inputs = make()
     programs: list[CompiledModule] = []

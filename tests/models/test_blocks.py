@@ -100,7 +100,7 @@ BLOCKS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.fixture(scope="module", params=BLOCKS.values(), ids=BLOCKS.keys())
+@pytest.fixture(scope="module", params=BLOCKS.values(), ids=list(BLOCKS))
 def block(request: pytest.FixtureRequest) -> tuple[CompiledModule, nn.Module]:
     torch.manual_seed(0)
     module: nn.Module = request.param().eval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ SHAPES = [*((1, n) for n in SIZES), *((n, 3) for n in SIZES), (2, 7), (7, 33)]
 VOCABULARY = 61
 
 
-def masked_tokens(batch: int, length: int) -> dict[str, torch.Tensor]:
+def masked_tokens(batch: int, length: int) -> dict[str, Any]:
     """Tokens, and a mask whose row i lacks its last i tokens."""
     torch.manual_seed(100 * batch + length)
     lengths = (length - torch.arange(batch)).clamp(min=1)

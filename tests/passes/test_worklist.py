@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
@@ -120,7 +120,7 @@ def test_a_rewrite_to_another_type_is_an_error() -> None:
 def test_new_ops_have_the_location_of_what_they_replace() -> None:
     g = FunctionBuilder()
     x = g.input("m", "n")
-    lines = [FileLineColLoc(StringAttr("model.py"), IntAttr(line), IntAttr(0)) for line in (1, 2)]
+    lines: list[LocationAttr] = [FileLineColLoc(StringAttr("model.py"), IntAttr(line), IntAttr(0)) for line in (1, 2)]
     first = g.add(Softmax.build_from(x, axis=1, location=lines[0])).result
     second = g.add(LayerNorm.build_from(first, axes=(1,), epsilon=1e-5, location=lines[1])).result
     module = ModuleOp([g.finish(second)])

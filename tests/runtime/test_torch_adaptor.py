@@ -1,6 +1,7 @@
 """torch_adaptor against PyTorch's own results."""
 
 import ctypes
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def model(programs: ctypes.CDLL) -> Program:
     return Program(address, [TABLE.numpy(), SCALE.numpy()], 2)
 
 
-def expected(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+def expected(x: Any, index: Any) -> Any:
     return (x.detach() + TABLE[index][:, None]) * SCALE
 
 

@@ -99,7 +99,7 @@ def test_dump_numbers_its_files_and_never_overwrites(tmp_path: Path) -> None:
     trace.dump("kernel a/b", "s", lambda: "ret")
     Trace(dump_directory=directory).dump("graph", "mlir", lambda: "second")
     assert sorted(path.name for path in directory.iterdir()) == ["00-graph.mlir", "01-kernel_a_b.s", "02-graph.mlir"]
-    assert first == directory / "00-graph.mlir"
+    assert first is not None and first == directory / "00-graph.mlir"
     assert first.read_text() == "module {}"
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.dialects.builtin import Float32Type, IntegerType, i64
 from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.scalars import Scalars
 from anyshape.dialects.tile import (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.scalars import Scalars
 from anyshape.dialects.tile import (
