@@ -5,6 +5,7 @@
 | `body` | buffers, sizes, points and errors of the kernel under construction |
 | `bags` | rows of a table combined bag by bag |
 | `compaction` | places where a mask holds |
+| `ctc` | likelihoods of sequences of labels |
 | `factorisation` | matrices factorised and triangular systems solved, each by one thread |
 | `matrices` | what emitters of ops on matrices share |
 | `orthogonal` | reflectors and rotations of matrices, each by one thread |
@@ -33,6 +34,7 @@ from anyshape.codegen.tiles.schedule import Schedule
 from anyshape.codegen.whole.bags import bags_schedule, emit_bags
 from anyshape.codegen.whole.body import WholeBody
 from anyshape.codegen.whole.compaction import compress_schedule, emit_compress
+from anyshape.codegen.whole.ctc import ctc_schedule, emit_ctc
 from anyshape.codegen.whole.factorisation import (
     emit_cholesky,
     emit_lu,
@@ -57,6 +59,7 @@ from anyshape.codegen.whole.sorting import argsort_schedule, emit_argsort, emit_
 from anyshape.codegen.whole.suppression import emit_suppression, suppression_schedule
 from anyshape.dialects.dhlo.bags import EmbeddingBag
 from anyshape.dialects.dhlo.compaction import Compress
+from anyshape.dialects.dhlo.ctc import CtcLoss
 from anyshape.dialects.dhlo.factorisation import Cholesky, Lu, LuPivots, PivotOrder, TriangularSolve
 from anyshape.dialects.dhlo.orthogonal import ApplyReflectors, HouseholderQr, OrthogonalRows
 from anyshape.dialects.dhlo.recurrence import Recurrence
@@ -77,6 +80,7 @@ class _Emitter:
 
 _EMITTERS: Mapping[type[Whole], _Emitter] = {
     Compress: _Emitter(compress_schedule, emit_compress),
+    CtcLoss: _Emitter(ctc_schedule, emit_ctc),
     Cholesky: _Emitter(matrices_schedule, emit_cholesky),
     Lu: _Emitter(matrices_schedule, emit_lu),
     LuPivots: _Emitter(pivots_schedule, emit_lu_pivots),

@@ -25,6 +25,7 @@ from anyshape.frontends.torch import (
     contraction,
     convolution,
     creation,
+    ctc,
     cumulative,
     data_sizes,
     dequantising,
@@ -49,6 +50,7 @@ from anyshape.frontends.torch import (
     shuffles,
     sorting,
     special,
+    special_functions,
     substitutes,
     views,
     windows,
@@ -58,10 +60,10 @@ from anyshape.frontends.torch.numbers import number, number_of_data
 from anyshape.frontends.torch.unsupported import Unsupported
 
 FAMILIES = (
-    antialias, assertions, bags, channel_norms, complex_arithmetic, contraction, convolution, creation, cumulative,
+    antialias, assertions, bags, channel_norms, complex_arithmetic, contraction, convolution, creation, ctc, cumulative,
     data_sizes, dequantising, distances, elementwise, fourier, fractional_pooling, indexing, linear_systems, movement,
     normalization, orthogonal, planes, pooling, random, recurrent, reductions, resampling, scattering, scatters, segments, shuffles,
-    sorting, special, substitutes, views, windows,
+    sorting, special, special_functions, substitutes, views, windows,
 )  # fmt: skip
 """The modules whose functions fill `LOWERINGS` when they are imported."""
 

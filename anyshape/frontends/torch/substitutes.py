@@ -9,7 +9,8 @@ What such a function rejects by its data is rejected by `anyshape::checked`: a t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ from xdsl.ir import SSAValue
 from anyshape.frontends.torch.builder import GraphBuilder, lowers
 from anyshape.frontends.torch.checks import require_none
 from anyshape.frontends.torch.covariance import corrcoef, cov
+from anyshape.frontends.torch.ctc import ctc_loss
+from anyshape.frontends.torch.histograms import histogram, histogramdd
 from anyshape.frontends.torch.least_squares import geqrf, lstsq
 from anyshape.frontends.torch.padding import pad_to_multiples
 
@@ -112,52 +115,6 @@ def _gaussian_nll_loss(
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
-def _outer_edges(x: Tensor, bounds: Sequence[float] | None) -> tuple[Tensor, Tensor]:
-    """The least and the largest element, 0 and 1 of none, or the bounds that are given; where they are equal ½ more on each side."""
-    if bounds is not None and bounds[0] != bounds[1]:
-        return torch.full((), bounds[0], dtype=x.dtype), torch.full((), bounds[1], dtype=x.dtype)
-    if bounds is None:
-        ends = (torch.full((1,), sign * math.inf, dtype=x.dtype) for sign in (1, -1))
-        low, high = (torch.cat([x.reshape(-1), end]) for end in ends)
-        low, high = low.min(), high.max()
-        is_empty = low > high
-        low, high = torch.where(is_empty, 0.0, low), torch.where(is_empty, 1.0, high)
-    else:
-        low = high = torch.full((), bounds[0], dtype=x.dtype)
-    more = torch.where(low == high, 0.5, 0.0).to(x.dtype)
-    return low - more, high + more
-
-
-def _edges(x: Tensor, bins: int, bounds: Sequence[float] | None) -> Tensor:
-    """bins + 1 points at equal distances, each reckoned from the nearer end."""
-    low, high = _outer_edges(x, bounds)
-    place = torch.arange(bins + 1)
-    step = (high - low) / bins
-    from_low, from_high = low + step * place, high - step * (bins - place)
-    return torch.where(place < (bins + 1) // 2, from_low, from_high)
-
-
-def _histogram(
-    x: Tensor,
-    bins: Any,
-    *,
-    range: Sequence[float] | None = None,
-    weight: Tensor | None = None,
-    density: bool = False,
-) -> Any:
-    """torch.histogram: how many elements, or what weight of them, lie in each bin; the last bin has its upper edge too."""
-    edges = bins if isinstance(bins, Tensor) else _edges(x, bins, range)
-    row, count = x.reshape(-1), edges.shape[0] - 1
-    place = (torch.searchsorted(edges.contiguous(), row.contiguous(), right=True) - 1).clamp(max=count - 1)
-    inside = (row >= edges[0]) & (row <= edges[-1])
-    share = torch.ones_like(row) if weight is None else weight.reshape(-1)
-    share = torch.where(inside, share, torch.zeros_like(share))
-    histogram = torch.zeros(count, dtype=x.dtype).scatter_add(0, place.clamp(min=0), share)
-    if density:
-        histogram = histogram / histogram.sum() / (edges[1:] - edges[:-1])
-    return torch.return_types.histogram((histogram, edges))
-
-
 _LINEAR_CROSS_ENTROPY: Callable[..., Any] | None = getattr(functional, "linear_cross_entropy", None)
 """PyTorch has it since 2.13."""
 
@@ -192,8 +149,10 @@ def _norm(
 
 
 SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
+    functional.ctc_loss: partial(ctc_loss, checked),
     functional.gaussian_nll_loss: _gaussian_nll_loss,
     functional.pad: pad_to_multiples,
+    torch.ctc_loss: partial(ctc_loss, checked),
     torch.allclose: _allclose,
     torch.Tensor.allclose: _allclose,
     torch.equal: _equal,
@@ -202,8 +161,9 @@ SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.cov: cov,
     torch.corrcoef: corrcoef,
     torch.Tensor.corrcoef: corrcoef,
-    torch.histogram: _histogram,
-    torch.Tensor.histogram: _histogram,
+    torch.histogram: histogram,
+    torch.Tensor.histogram: histogram,
+    torch.histogramdd: histogramdd,
     torch.geqrf: geqrf,
     torch.Tensor.geqrf: geqrf,
     torch.linalg.lstsq: lstsq,
