@@ -99,7 +99,7 @@ class GraphLowering(NodeLowering):
         self._graph_module = graph_module
         self._nodes = list(graph_module.graph.nodes)
         self._stand_ins = stand_ins
-        self._views = shared_views(graph_module.graph) if stand_ins else set[fx.Node]()
+        self._views = shared_views(graph_module.graph) | _answers(graph_module.graph) if stand_ins else set[fx.Node]()
         self.causes: list[fx.Node] = []
         self.crashes: dict[fx.Node, Exception] = {}
         environment = shape_environment(node.meta.get("val") for node in self._nodes)
@@ -368,6 +368,12 @@ class GraphLowering(NodeLowering):
             made[node] = (source, layout)
             outputs.append(made[node])
         return results, tuple(outputs)
+
+
+def _answers(graph: fx.Graph) -> set[fx.Node]:
+    """Comparisons of sizes that are results: PyTorch computes them, at no cost."""
+    results = graph.output_node().all_input_nodes
+    return {node for node in results if isinstance(node.meta.get("val"), torch.SymBool)}
 
 
 __all__ = ["GraphInput", "GraphLowering", "GraphProgram"]
