@@ -12,6 +12,7 @@ from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Operand, Value
 from anyshape.support.errors import CodegenError
 from anyshape.symbolic import Size
+from anyshape.symbolic.fold import INT64_MIN
 
 
 def element_bytes(element: Attribute) -> int:
@@ -31,7 +32,7 @@ class SizeCode:
     """The algebra of i64 values: `size.fold(SizeCode(b, symbol))`; Python ints stand for constants.
 
     Rounding is that of `Size`: `floordiv` down, `mod` with the divisor's sign. Where a divisor is zero (a size that the
-    program's guards refuse) the code divides by 1 instead, since it may run before the guards and must not trap.
+    program's guards refuse), or the quotient is 2^63, the code divides by 1 instead, since it may run before the guards and must not trap.
     """
 
     builder: Builder
@@ -56,12 +57,12 @@ class SizeCode:
         exponent = _power_of_two(rhs)
         if exponent is not None:
             return self.builder.sar(lhs, exponent)
-        return self.builder.floordiv(lhs, self._divisor(rhs))
+        return self.builder.floordiv(lhs, self._divisor(lhs, rhs))
 
     def mod(self, lhs: Operand, rhs: Operand, /) -> Operand:
         if _power_of_two(rhs) is not None:
             return self.builder.and_(lhs, rhs - 1)
-        divisor = self._divisor(rhs)
+        divisor = self._divisor(lhs, rhs)
         return self.builder.sub(lhs, self.builder.mul(self.builder.floordiv(lhs, divisor), divisor))
 
     def min(self, lhs: Operand, rhs: Operand, /) -> Operand:
@@ -70,10 +71,14 @@ class SizeCode:
     def max(self, lhs: Operand, rhs: Operand, /) -> Operand:
         return self.builder.maximum(lhs, rhs)
 
-    def _divisor(self, value: Operand) -> Operand:
+    def _divisor(self, dividend: Operand, value: Operand) -> Operand:
         if isinstance(value, int):
             return value
-        return self.builder.select(self.builder.cmp("eq", value, 0), 1, value)
+        b = self.builder
+        traps = b.cmp("eq", value, 0)
+        if not isinstance(dividend, int):  # -2^63 by -1
+            traps = b.or_(traps, b.and_(b.cmp("eq", value, -1), b.cmp("eq", dividend, INT64_MIN)))
+        return b.select(traps, 1, value)
 
 
 def emit_size(b: Builder, size: Size, symbols: Mapping[str, Value]) -> Value:

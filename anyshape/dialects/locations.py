@@ -33,6 +33,9 @@ class Origin:
     file: str | None = None
     line: int | None = None
 
+    def __str__(self) -> str:
+        return self.asker if self.file is None or self.line is None else f"{self.asker}, {self.file}:{self.line}"
+
 
 def location_at(file: str | None, line: int | None) -> LocationAttr:
     """A line of a file, where both are known."""

@@ -156,7 +156,8 @@ class _Builder:
 
     def _axis_message(self, name: str, axis: int, size: Size) -> str:
         if size.is_constant:
-            return f"argument {name}, axis {axis}: got size %lld, allowed is only %lld"
+            asked = _asked_by(self.origins.get(f"{name}, axis {axis}"))
+            return f"argument {name}, axis {axis}: got size %lld, allowed is only %lld{asked}"
         return f"argument {name}, axis {axis}: got size %lld, expected %lld ({self._explain(size)})"
 
     def _explain(self, size: Size) -> str:
@@ -364,7 +365,4 @@ def _renamed(type: BufferType, names: Mapping[str, Size]) -> BufferType:
 
 def _asked_by(origin: Origin | None) -> str:
     """Who asked for a condition, as the end of the message of its guard."""
-    if origin is None:
-        return ""
-    place = "" if origin.file is None or origin.line is None else f", {origin.file}:{origin.line}"
-    return verbatim(f"; asked for by {origin.asker}{place}")
+    return "" if origin is None else verbatim(f"; asked for by {origin}")

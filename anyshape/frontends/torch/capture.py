@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from anyshape.dialects.dhlo import DhloOp
 from anyshape.dialects.locations import Origin
+from anyshape.frontends.torch.arithmetic import exact_arithmetic
 from anyshape.frontends.torch.boundaries import Needless
 from anyshape.frontends.torch.branches import Branch, Record, record_branches
 from anyshape.frontends.torch.derived import DerivedSizes
@@ -145,6 +146,7 @@ def _decomposed(export: Export) -> tuple[ExportedProgram, Record]:
         record_branches(record),
         export.derived.kept(),
         slices_clamp(export.derived),
+        exact_arithmetic(export.derived),
         Broadcasts(stand_ins, export.derived, export.meeting).open(),
         reshapes_free(),
         replaced(ExportedProgram, "module", partialmethod(ExportedProgram.module, check_guards=False)),

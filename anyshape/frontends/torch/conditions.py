@@ -12,11 +12,12 @@ def plain_form(relation: Relation) -> Relation:
     - `max(d0 - 1, 0) + 1 == d0`, `d0 - 1 == max(d0 - 1, 0)`, `0 <= d0 - 1` -> `1 <= d0`
     - `min(d0, 2) == 2` -> `2 <= d0`
     - `d0 - 1 <= 9` -> `d0 <= 10`
+    - `d0 - 4 != 0` -> `d0 != 4`
     """
     if relation.op == "==":
         order = _order(relation.lhs - relation.rhs)
         return relation if order is None else plain_form(order)
-    if relation.op == "<=":
+    if relation.op in ("<=", "!="):
         return _constant_aside(relation)
     return relation
 
@@ -41,6 +42,9 @@ def _constant_aside(relation: Relation) -> Relation:
     difference = relation.rhs - relation.lhs
     constant = sum(coefficient for monomial, coefficient in difference.terms if not monomial)
     rest = difference - constant
+    if relation.op == "!=":
+        first = rest if rest.terms and rest.terms[0][1] > 0 else -rest
+        return first.ne(-constant if first is rest else constant) if len(rest.terms) == 1 else relation
     if rest.terms and all(coefficient > 0 for _, coefficient in rest.terms):
         return Size.const(-constant).le(rest)
     if rest.terms and all(coefficient < 0 for _, coefficient in rest.terms):

@@ -47,6 +47,15 @@ class Derived:
         return self.rule.size(sizes).value if len(sizes) == len(values) else None
 
 
+@dataclass(frozen=True)
+class Required:
+    """What must hold of sizes for the model's arithmetic to be PyTorch's: a divisor is not 0, or `rule` of the parts is `result`."""
+
+    parts: tuple[sympy.Basic, ...]
+    rule: Rule | None = None
+    result: sympy.Basic | None = None
+
+
 class DerivedSizes:
     """The symbols that one export has got so; they stay known while its graph is decomposed and translated."""
 
@@ -55,11 +64,17 @@ class DerivedSizes:
         self._known: dict[sympy.Basic, Derived] = {}
         self.stated: set[Derived] = set()
         """Sizes that PyTorch does state as they are in this model."""
+        self.required: dict[Required, str] = {}
+        """What the model's arithmetic takes for granted, in order, with the `file:line` that computes it."""
 
     @property
     def known(self) -> Mapping[sympy.Basic, Derived]:
         """What each symbol stands for."""
         return MappingProxyType(self._known)
+
+    def found(self, rule: Rule, parts: Sequence[sympy.Basic]) -> torch.SymInt | None:
+        """The symbol of a size, where it has one."""
+        return self._symbols.get(Derived(rule, tuple(parts)))
 
     def symbol(self, environment: ShapeEnv, rule: Rule, parts: Sequence[sympy.Basic], value: int) -> torch.SymInt:
         """The symbol of a size.
@@ -110,4 +125,4 @@ USUAL = 2
 """Sizes from here on are those that export takes for the general case."""
 
 
-__all__ = ["USUAL", "Derived", "DerivedSizes", "Rule"]
+__all__ = ["USUAL", "Derived", "DerivedSizes", "Required", "Rule"]

@@ -19,6 +19,7 @@ from torch.export.dynamic_shapes import ShapesCollection
 from torch.fx.experimental import _config as symbolic_config
 from torch.utils import _pytree as pytree
 
+from anyshape.frontends.torch.arithmetic import exact_arithmetic
 from anyshape.frontends.torch.boundaries import NOTHING, Boundaries, Needless
 from anyshape.frontends.torch.branches import Record, record_branches
 from anyshape.frontends.torch.derived import DerivedSizes
@@ -86,7 +87,7 @@ def export_as_given(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[st
         record, derived = Record(), DerivedSizes()
         examples = substitute(leaves, sizes) if sizes else leaves
         args, kwargs = pytree.tree_unflatten(list(examples), structure)
-        with record_branches(record), derived.kept(), slices_clamp(derived):
+        with record_branches(record), derived.kept(), slices_clamp(derived), exact_arithmetic(derived):
             program = _export(module, args, kwargs, dynamic_shapes)
         return Export(program, tuple(examples), record, derived)
 
@@ -122,7 +123,7 @@ def export_every_size(module: nn.Module, leaves: Sequence[Any], structure: pytre
     record, derived = Record(), DerivedSizes()
     oblivious = symbolic_config.patch(backed_size_oblivious=True)  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        with oblivious, derived.kept(), slices_clamp(derived):
+        with oblivious, derived.kept(), slices_clamp(derived), exact_arithmetic(derived):
             return Export(_export_dynamic(module, leaves, structure, record), tuple(leaves), record, derived)
     except Exception:
         raise first_error from None
@@ -290,7 +291,8 @@ def _exported(
         record.clear()
         broadcasts = Broadcasts(stand_ins, DerivedSizes(), meeting)
         try:
-            with broadcasts.derived.kept(), slices_clamp(broadcasts.derived), broadcasts.open():
+            derived = broadcasts.derived
+            with derived.kept(), slices_clamp(derived), exact_arithmetic(derived), broadcasts.open():
                 program = _export_dynamic(module, examples, structure, record)
         except Exception:
             if meeting is Meeting.EQUAL or not broadcasts.met:

@@ -23,6 +23,7 @@ from anyshape.frontends.torch.branches import in_model
 from anyshape.frontends.torch.conditions import plain_form
 from anyshape.frontends.torch.origins import CALLER, CONDITION, origin_of_guard
 from anyshape.frontends.torch.sizes import SizeNames
+from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Facts, Relation
 
 Condition: TypeAlias = tuple[Relation, Origin]
@@ -33,6 +34,9 @@ _SPECIALISED_LOWER_BOUND = 2
 
 _NEVER_A_SIZE = 2**62
 """No tensor has as many elements, of however few bits."""
+
+_SIMPLIFIED = (symbolic.Max, symbolic.Min, symbolic.TruncToInt)
+"""What PyTorch simplifies for sizes of 2 and more, and quotients that are not negative, only."""
 
 _ANY_SIZE = ValueRanges(0, int_oo)
 
@@ -133,9 +137,16 @@ def relations_of_guards(
         is_bound = not isinstance(expression, sympy.Eq) or is_bound_by_one(expression)
         if not asked_by_model(guard) and is_bound and (id(guard) in about_strides or isinstance(expression, sympy.Ne)):
             continue
-        parts = _conjuncts(expression, environment.backed_var_to_val) if asked_by_model(guard) else (expression,)
+        parts: Iterable[Any] = (expression,)
+        if asked_by_model(guard):
+            if guard.expr.has(*_SIMPLIFIED):
+                expression = names.replaced(guard.expr)
+            parts = _conjuncts(expression, environment.backed_var_to_val)
         for part in parts:
-            relation = names.relation(part)
+            try:
+                relation = names.relation(part)
+            except Unsupported as error:
+                raise Unsupported(f"{error}; asked for by {origin_of_guard(guard, {})}") from error
             if relation is not None:
                 yield guard, relation
 

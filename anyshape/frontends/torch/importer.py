@@ -30,6 +30,7 @@ from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.dtypes import DType
 from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import tensor
+from anyshape.frontends.torch.arithmetic import know_divisors, required_relations
 from anyshape.frontends.torch.builder import GraphBuilder
 from anyshape.frontends.torch.calls import example_misfit
 from anyshape.frontends.torch.capture import Capture, DynamicShapes, capture
@@ -201,6 +202,7 @@ class CapturedModule:
             with_data=True,
             rounded_up=captured.needless.rounded_up,
         )
+        know_divisors(captured.derived, names)
         self.inputs, self._constants, self._leaf_names = self._inputs(program, names)
         self.facts = facts = Facts()
         symbols = (name for spec in self.inputs for size in spec.sizes for name in sorted(size.symbols))
@@ -215,6 +217,7 @@ class CapturedModule:
             )
             origins |= assume_all(facts, broadcast)
             origins |= assume_all(facts, derived_relations(environment, names, derived, captured.origins))
+            origins |= assume_all(facts, required_relations(captured.derived, names))
             strides, needless = captured.about_strides, captured.needless.guards
             origins |= assume_all(
                 facts, guard_relations(environment, names, strides, captured.origins, derived, needless)

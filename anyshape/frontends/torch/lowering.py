@@ -56,8 +56,9 @@ from anyshape.frontends.torch import (
     windows,
 )
 from anyshape.frontends.torch.builder import LOWERINGS, GraphBuilder, Lowering, Value
-from anyshape.frontends.torch.numbers import number, number_of_data
+from anyshape.frontends.torch.numbers import DIVISIONS, depends_on_data, number, number_of_data, require_divisor
 from anyshape.frontends.torch.unsupported import Unsupported
+from anyshape.symbolic import Size
 
 FAMILIES = (
     antialias, assertions, bags, channel_norms, complex_arithmetic, contraction, convolution, creation, ctc, cumulative,
@@ -119,10 +120,18 @@ def mapped_op(node: fx.Node) -> type[Elementwise] | None:
 
 
 def _lower_size(builder: GraphBuilder, *operands: Value, **_kwargs: Value) -> Value:
-    """A size, or what is computed from sizes alone: PyTorch knows its expression; else what is computed from numbers that data say."""
-    if not isinstance(builder.node.target, OpOverload) and any(isinstance(each, SSAValue) for each in operands):
-        return number_of_data(builder, *operands)
+    """A size, or what is computed from sizes alone: PyTorch knows its expression; else what is computed from numbers as values."""
     value = builder.node.meta["val"]
+    if not isinstance(builder.node.target, OpOverload) and any(isinstance(each, SSAValue) for each in operands):
+        if isinstance(value, torch.SymInt) and not depends_on_data(value):
+            try:
+                return builder.names.size(value)
+            except Unsupported:  # an integer that no size expression is, such as the root of a size
+                return number_of_data(builder, *operands)
+        return number_of_data(builder, *operands)
+    divisor = operands[-1] if builder.node.target in DIVISIONS else None
+    if isinstance(divisor, Size) and divisor.symbols & builder.names.of_data:
+        require_divisor(builder, divisor)
     if isinstance(value, torch.SymFloat):
         return number(builder, value.node.expr)
     return builder.names.size(value) if isinstance(value, torch.SymInt) else value

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
@@ -12,15 +13,21 @@ from typing import Any
 
 import sympy
 import torch
+from torch import fx
+from torch._ops import OpOverload
 from torch.utils._sympy import functions as symbolic
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import (
+    Abs,
     Add,
     And,
+    Ceil,
     Compare,
     Divide,
     Exponential,
+    Floor,
     FloorDivide,
     Log,
     Maximum,
@@ -31,10 +38,12 @@ from anyshape.dialects.dhlo import (
     Not,
     Or,
     Power,
+    RoundNearestEven,
     Select,
     SizeOf,
     Sqrt,
     Subtract,
+    Trunc,
 )
 from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dtypes import BOOL, F64, I64, DType
@@ -53,6 +62,7 @@ _OPS: Mapping[type[sympy.Basic], type[DhloOp]] = {
     symbolic.OpaqueUnaryFn_exp: Exponential,
     symbolic.OpaqueUnaryFn_log: Log,
     symbolic.OpaqueUnaryFn_sqrt: Sqrt,
+    sympy.Abs: Abs,
 }
 """Functions of numbers; those of several arguments associate."""
 
@@ -71,12 +81,15 @@ def number(builder: GraphBuilder, expression: sympy.Basic) -> SSAValue:
             f"the number {expression} is computed from sizes by {type(expression).__name__}, or from data"
         )
     operands = [number(builder, argument) for argument in expression.args]
+    if kind is Power and expression.args[1] == 0.5:
+        return builder.emit(Sqrt, operands[0])
     if len(operands) == 1:
         return builder.emit(kind, operands[0])
     return reduce(lambda total, operand: builder.emit(kind, total, operand), operands)
 
 
 _OF_DATA: Mapping[Callable[..., Any], type[DhloOp]] = {
+    abs: Abs,
     operator.add: Add,
     operator.and_: And,
     operator.floordiv: FloorDivide,
@@ -92,7 +105,14 @@ _OF_DATA: Mapping[Callable[..., Any], type[DhloOp]] = {
     torch.sym_not: Not,
 }
 """Python's arithmetic on numbers: bools in bool, integers in i64, floats in f64."""
-_DIVISIONS = frozenset({operator.floordiv, operator.mod, operator.truediv})
+_ROUNDINGS: Mapping[Callable[..., Any], type[DhloOp]] = {
+    math.ceil: Ceil,
+    math.floor: Floor,
+    math.trunc: Trunc,
+    round: RoundNearestEven,
+}
+"""Python's integers of floats."""
+DIVISIONS = frozenset({operator.floordiv, operator.mod, operator.truediv})
 _COMPARISONS: Mapping[Callable[..., Any], str] = {
     operator.eq: "eq", operator.ne: "ne", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
 }  # fmt: skip
@@ -113,15 +133,53 @@ def number_of_data(builder: GraphBuilder, *operands: Value) -> SSAValue:
         return builder.emit(Compare, *numbers, direction=_COMPARISONS[target])
     if target is torch.sym_float:
         return builder.operand(operands[0], F64)
+    if target in _ROUNDINGS and _is_python_s(builder.node):
+        return builder.convert(builder.emit(_ROUNDINGS[target], builder.operand(operands[0], F64)), dtype)
     if target not in _OF_DATA:
-        raise Unsupported(f"{getattr(target, '__name__', target)} of a number that the data say")
-    if target in _DIVISIONS:
-        _require_divisor(builder, operands[1])
+        name = getattr(target, "__name__", target)
+        raise Unsupported(f"`{name}` of a number that is computed from the data, or from floats")
+    if target in DIVISIONS:
+        require_divisor(builder, operands[-1])
+    if _is_root(builder.node):
+        return builder.emit(Sqrt, builder.operand(operands[0], F64))
     return builder.emit(_OF_DATA[target], *(builder.operand(operand, dtype) for operand in operands))
 
 
-def _require_divisor(builder: GraphBuilder, divisor: Value) -> None:
-    """The call raises GuardError where the divisor is 0, of a float too: Python's numbers have no infinity for it."""
+def _is_python_s(rounding: fx.Node) -> bool:
+    """Whether an integer rounded from a float is Python's: of a float of the data it is not, as those may be infinite."""
+    (number, *digits), value = rounding.args, rounding.meta["val"]
+    of_sizes = isinstance(value, torch.SymInt) and not depends_on_data(value)
+    return of_sizes and not digits and _is_reproducible(number)
+
+
+def _is_reproducible(value: Any) -> bool:
+    """Whether a number is Python's to the last bit, as its rounding to an integer has to be: IEEE 754 says so of these ops."""
+    if not isinstance(value, fx.Node):
+        return True
+    if value.op == "call_function" and not isinstance(value.target, OpOverload):
+        is_rounded_once = value.target in _ROUNDED_ONCE or _is_root(value)
+        return is_rounded_once and all(map(_is_reproducible, value.args))
+    return True
+
+
+def _is_root(node: fx.Node) -> bool:
+    return node.target is operator.pow and isinstance(node.args[1], float) and node.args[1] == 0.5
+
+
+_ROUNDED_ONCE = frozenset(
+    {abs, operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.floordiv, operator.mod}
+    | {torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_ite, torch.sym_not, *_ROUNDINGS, *_COMPARISONS}
+)
+
+
+def depends_on_data(value: torch.SymInt) -> bool:
+    """Whether an integer of PyTorch's is computed from a symbol that is no size of an input."""
+    symbols: Any = value.node.expr.free_symbols
+    return any(not symbol_is_type(symbol, SymT.SIZE) for symbol in symbols)
+
+
+def require_divisor(builder: GraphBuilder, divisor: Value) -> None:
+    """A call raises GuardError where the divisor is 0, of a float too: Python's numbers have no infinity for it."""
     if isinstance(divisor, SSAValue):
         zero = builder.constant(0, dtype_of(divisor.type))
         require_none(builder, builder.emit(Compare, divisor, zero, direction="eq"), "division_by_zero")

@@ -28,6 +28,7 @@ from anyshape.frontends.torch.locations import innermost, source_line
 
 CONDITION = "a condition in Python"
 BROADCAST = "a broadcast of an axis of size 1"
+DIVISION = "a division in Python"
 CALLER = "the caller's `dynamic_shapes`"
 
 OP_OF_CALL: Mapping[tuple[str, str], str] = {
@@ -40,7 +41,7 @@ _TORCH = str(Path(torch.__file__).parent)
 _ASKED = tuple(str(Path(torch.__file__).parent / name) for name in ("__init__.py", "fx"))
 """Files through which a question goes from whoever asks it."""
 _PACKAGE = str(Path(__file__).parents[2])
-_EXPORTING = frozenset(str(Path(__file__).with_name(name)) for name in ("capture.py", "exports.py"))
+EXPORTING = frozenset(str(Path(__file__).with_name(name)) for name in ("capture.py", "exports.py"))
 """Further out on the stack is whoever compiles the model."""
 _STANDARD, _SITE = (sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
 _FRAME_LINE = re.compile(r".*  # (?P<file>[^\n]+):(?P<line>\d+) in ")
@@ -57,7 +58,7 @@ def asking() -> Origin | None:
     frame = inspect.currentframe()
     while frame is not None:
         file = frame.f_code.co_filename
-        if file in _EXPORTING:
+        if file in EXPORTING:
             break
         holder = OP_OF_CALL.get((file, frame.f_code.co_name))
         if holder is not None:
@@ -163,6 +164,8 @@ __all__ = [
     "BROADCAST",
     "CALLER",
     "CONDITION",
+    "DIVISION",
+    "EXPORTING",
     "OP_OF_CALL",
     "asking",
     "origin_at",

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
@@ -19,6 +18,7 @@ from torch.utils._sympy import functions as symbolic
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from anyshape.frontends.torch.derived import Derived
+from anyshape.frontends.torch.ratios import Ratio, is_never_negative, rounded
 from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Relation, Size, size_max, size_min
 
@@ -27,6 +27,8 @@ Remainder: TypeAlias = Callable[[Size, Size], Size]
 
 
 def _power(base: Size, exponent: Size) -> Size:
+    if not exponent.is_constant:
+        raise Unsupported(f"a power whose exponent is the size {exponent} is no size expression")
     return reduce(lambda product, _: product * base, range(exponent.value), Size.const(1))
 
 
@@ -38,9 +40,19 @@ def _product(*factors: Size) -> Size:
     return reduce(lambda total, factor: total * factor, factors)
 
 
-def _remainder_of_any(a: Size, b: Size) -> Size:
-    """a mod max(b, 1): where b may be 0, PyTorch has a case of its own that never asks, as for the `roll` of no elements."""
-    return a % b if b.is_constant else a % size_max(b, 1)
+def _bitwise_and(a: Size, b: Size) -> Size:
+    """a & (2^k - 1) -> a mod 2^k;  a & -2^k -> a - a mod 2^k, of negative numbers too."""
+    mask = b.constant_or(None)
+    if mask is not None and mask >= 0 and mask & (mask + 1) == 0:
+        return a % (mask + 1)
+    if mask is not None and mask < 0 and -mask & (-mask - 1) == 0:
+        return a - a % -mask
+    raise Unsupported("`&` of a size is a size expression with 2^k - 1 or -2^k only")
+
+
+def size_magnitude(a: Size) -> Size:
+    """|a|"""
+    return size_max(a, -a)
 
 
 def _identity(size: Size) -> Size:
@@ -61,10 +73,28 @@ _FUNCTIONS: Mapping[type[sympy.Basic], Callable[..., Size]] = {
     symbolic.CeilToInt: _identity,
     symbolic.FloorToInt: _identity,
     symbolic.TruncToInt: _identity,
+    symbolic.RoundToInt: _identity,
     symbolic.ToFloat: _identity,
     symbolic.Identity: _identity,
+    symbolic.BitwiseFn_bitwise_and: _bitwise_and,
+    sympy.Abs: size_magnitude,
 }
 """Functions of sizes with the same value in `Size`."""
+
+_ROUNDINGS = (symbolic.CeilToInt, symbolic.FloorToInt, symbolic.TruncToInt, symbolic.RoundToInt)
+_WORDS: Mapping[str, str] = {
+    "FloatPow": "`**` with a fraction",
+    "PowByNatural": "`**`",
+    "IntTrueDiv": "`/`, unless it is rounded to an integer",
+    "FloatTrueDiv": "`/` of floats",
+    "Float": "a fraction",
+    "OpaqueUnaryFn_sqrt": "`sqrt`",
+    "Piecewise": "`torch.sym_ite`",
+    "RoundDecimal": "`round` to decimals",
+    "BitwiseFn_bitwise_or": "`|`",
+    "BitwiseFn_bitwise_xor": "`^`",
+}
+"""PyTorch's functions in Python's words."""
 
 _FRACTIONS = 1 << 16
 """Numerators and denominators of factors by which sizes are multiplied exactly."""
@@ -79,7 +109,7 @@ def _rational(factor: float) -> Fraction | None:
     Then n·factor rounds to N if it is off by less than half of the distance of floats there, 2⁻⁵⁴·N at least.
     """
     ratio = Fraction(factor).limit_denominator(_DENOMINATORS)
-    is_near = ratio > 0 and abs(Fraction(factor) / ratio - 1) < Fraction(1, 1 << 54)
+    is_near = ratio != 0 and abs(Fraction(factor) / ratio - 1) < Fraction(1, 1 << 54)
     return ratio if is_near else None
 
 
@@ -113,6 +143,7 @@ class SizeNames:
 
     Attributes:
         of_data: names of symbols whose values data say.
+        never_zero: divisors that conditions keep from 0.
     """
 
     def __init__(
@@ -135,6 +166,7 @@ class SizeNames:
         self._names: dict[sympy.Symbol, str] = dict(preferred)
         self._taken = set(preferred.values())
         self.of_data: set[str] = set()
+        self.never_zero: set[Size] = set()
         self._known: dict[tuple[sympy.Basic, Remainder], Size] = {}
 
     def size(self, value: TorchSize) -> Size:
@@ -149,7 +181,7 @@ class SizeNames:
 
     def expression(self, expression: sympy.Basic) -> Size:
         """A sympy expression over size symbols; Unsupported when it uses a function that sizes do not have, or data."""
-        return self._convert(self.replaced(expression), _remainder_of_any)
+        return self._convert(self.replaced(expression), self._remainder_of_any)
 
     def replaced(self, expression: sympy.Basic) -> sympy.Basic:
         """The expression in the symbols that remain when equal ones are one."""
@@ -163,12 +195,27 @@ class SizeNames:
         return derived.rule.size([self.expression(part) for part in derived.parts])
 
     def relation(self, guard: sympy.Basic) -> Relation | None:
-        """A comparison of sizes; None where it has no symbols or is not a comparison of integers."""
+        """A comparison of sizes, or of quotients and products of sizes and floats; None where it has no symbols or is none of numbers."""
         make = next((make for kind, make in _RELATIONS.items() if isinstance(guard, kind)), None)
         if make is None:
             return None
-        lhs, rhs = (self._convert(self.replaced(argument), Size.__mod__) for argument in guard.args)
-        return make(lhs, rhs) if lhs.symbols | rhs.symbols else None
+        lhs, rhs = (self.replaced(argument) for argument in guard.args)
+        if lhs.is_integer and rhs.is_integer:
+            sides = self._convert(lhs, Size.__mod__), self._convert(rhs, Size.__mod__)
+        else:
+            a, b = (self._ratio(side, Size.__mod__) for side in (lhs, rhs))
+            if not a.is_comparable_with(b):
+                raise Unsupported(f"a comparison of floats, {guard}, that rounding may decide")
+            sides = a.numerator * b.denominator, b.numerator * a.denominator
+        return make(*sides) if sides[0].symbols | sides[1].symbols else None
+
+    def _remainder_of_any(self, a: Size, b: Size) -> Size:
+        """a mod b, and a mod 1 where b may be 0: there PyTorch has a case of its own that never asks, as for the `roll` of no elements."""
+        if b.is_constant or b in self.never_zero:
+            return a % b
+        if is_never_negative(b):
+            return a % size_max(b, 1)
+        return a % (b + size_max(1 - size_max(b, -b), 0))
 
     def _convert(self, expression: sympy.Basic, remainder: Remainder) -> Size:
         known = self._known.get((expression, remainder))
@@ -189,40 +236,41 @@ class SizeNames:
             return Size.const(int(expression))
         if isinstance(expression, sympy.Float) and float(expression).is_integer():
             return Size.const(int(expression))
-        if isinstance(expression, symbolic.CeilToInt | symbolic.FloorToInt | symbolic.TruncToInt):
-            quotient = self._rounded_quotient(expression, remainder)
-            if quotient is not None:
-                return quotient
+        if isinstance(expression, _ROUNDINGS):
+            inner: Any = expression.args[0]
+            if not inner.is_integer and not isinstance(inner, symbolic.ToFloat):
+                ratio = self._ratio(inner, remainder)
+                return rounded(type(expression), ratio.numerator, ratio.denominator)
         if isinstance(expression, _REMAINDERS):
             a, b = (self._convert(argument, remainder) for argument in expression.args)
             return b - remainder(-a, b) if expression in self._rounded_up else remainder(a, b)
         for kind, make in _FUNCTIONS.items():
             if isinstance(expression, kind):
                 return make(*(self._convert(argument, remainder) for argument in expression.args))
-        raise Unsupported(f"the size {expression} uses {type(expression).__name__}, which size expressions do not have")
+        word = _WORDS.get(type(expression).__name__, f"`{type(expression).__name__}`")
+        raise Unsupported(f"a size is computed by {word}, which size expressions do not have: {expression}")
 
-    def _rounded_quotient(self, expression: sympy.Basic, remainder: Remainder) -> Size | None:
-        """floor(a / b), trunc(a / b) -> a floordiv b;  ceil(a / b) -> (a + b - 1) floordiv b, for a >= 0 and b > 0.
+    def _ratio(self, expression: Any, remainder: Remainder) -> Ratio:
+        """What a number of Python's is exactly: an integer, a quotient of integers, a float, or the product of an integer and a float.
 
-        So is the product of an integer and a float p / b whose b is a small power of two: PyTorch's product of floats is exact. Of
-        other floats see `_rational`.
+        PyTorch's product is exact where the float is p / q and q a small power of two; of other floats see `_rational`.
         """
-        (inner,) = expression.args
-        if isinstance(inner, symbolic.IntTrueDiv):
-            a, b = (self._convert(argument, remainder) for argument in inner.args)
-        elif isinstance(inner, sympy.Mul):
-            floats = [float(factor) for factor in inner.args if isinstance(factor, sympy.Float)]
-            others = [factor for factor in inner.args if not isinstance(factor, sympy.Float)]
-            ratio = math.prod(map(Fraction, floats), start=Fraction(1))
-            if len(floats) == len(others) == 1 and ratio.denominator > _FRACTIONS:
-                ratio = _rational(floats[0]) or ratio
-            if ratio < 0 or ratio.denominator > _FRACTIONS or ratio.numerator > _FRACTIONS:
-                return None
-            a, b = _product(*(self._convert(factor, remainder) for factor in others)), Size.const(1)
-            a, b = a * ratio.numerator, Size.const(ratio.denominator)
-        else:
-            return None
-        return (a + b - 1) // b if isinstance(expression, symbolic.CeilToInt) else a // b
+        if expression.is_integer or isinstance(expression, symbolic.ToFloat):
+            return Ratio(self._convert(expression, remainder), Size.const(1))
+        if isinstance(expression, symbolic.IntTrueDiv | symbolic.FloatTrueDiv):
+            parts = [self._ratio(argument, remainder) for argument in expression.args]
+            if all(part.denominator.constant_or(0) == 1 for part in parts):
+                return Ratio(parts[0].numerator, parts[1].numerator)
+        floats = [float(factor) for factor in sympy.Mul.make_args(expression) if isinstance(factor, sympy.Float)]
+        others = [factor for factor in sympy.Mul.make_args(expression) if not isinstance(factor, sympy.Float)]
+        if len(floats) == 1 and len(others) <= 1:
+            factor, is_exact = Fraction(floats[0]), True
+            if factor.denominator > _FRACTIONS:
+                factor, is_exact = _rational(floats[0]) or factor, not others
+            if max(factor.denominator, abs(factor.numerator)) <= _FRACTIONS:
+                whole = _product(*(self._convert(other, remainder) for other in others)) if others else Size.const(1)
+                return Ratio(whole * factor.numerator, Size.const(factor.denominator), is_exact)
+        return Ratio(self._convert(expression, remainder), Size.const(1))
 
     def _name(self, symbol: sympy.Symbol) -> str:
         if symbol not in self._names:
