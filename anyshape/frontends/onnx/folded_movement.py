@@ -168,8 +168,8 @@ def fold_flatten(b: GraphBuilder, x: Known, *, axis: int = 1) -> Known:
 
 
 def _repeated(x: Known, sizes: Sequence[int], repeat: Callable[[Array], Array]) -> Known | None:
-    """What `repeat` makes of the elements, unless that is much."""
-    return _moved(x, repeat(x.elements)) if math.prod(sizes) <= FOLDED_ELEMENTS else None
+    """What `repeat` makes of the elements, unless that is much; long axes beside one of no elements are much too."""
+    return _moved(x, repeat(x.elements)) if math.prod(max(size, 1) for size in sizes) <= FOLDED_ELEMENTS else None
 
 
 @folds("Tile")
@@ -178,7 +178,10 @@ def fold_tile(b: GraphBuilder, x: Known, repeats: Known) -> Known | None:
     if not repeats.is_literal or len(counts) != x.rank or any(count < 0 for count in counts):
         return None
     sizes = [count * size for count, size in zip(counts, x.shape, strict=True)]
-    return _repeated(x, sizes, lambda elements: np.tile(elements, counts))
+    # `np.tile` repeats one axis after another, which is much before a count of 0 makes it nothing.
+    apart = [size for pair in zip(counts, x.shape, strict=True) for size in pair]
+    rows = x.elements.reshape([size for each in x.shape for size in (1, each)])
+    return _repeated(x, sizes, lambda _: np.broadcast_to(rows, apart).reshape(sizes))
 
 
 @folds("Expand")
