@@ -107,6 +107,7 @@ class _GraphCompilation:
         self._written: tuple[int, ...] = ()
         self._parts = 0
         self._summaries: list[Summary] = []
+        self._packed_bytes = self._copied_bytes = 0
         self._ops_left = 0
         self._compile_seconds = 0.0
 
@@ -218,11 +219,13 @@ class _GraphCompilation:
         trace = Trace(log=self._options.log, dump_directory=self._options.dump)
         built = build_objects(program.module, names, program.store, self._options, trace)
         self._summaries.append(built.summary)
+        self._packed_bytes += built.constants.packed_bytes
+        self._copied_bytes += built.constants.copied_bytes
         threads = self._options.threads or 0
         if not program.weights:
             loaded = load_program(built, threads)
             return lambda tensors, weights: torch_adaptor.run(loaded, tensors)
-        watch = WeightWatch(load_live(built, threads), list(program.store.live))
+        watch = WeightWatch(load_live(built, threads), list(program.store.live), self._options.pack_budget_bytes)
         return lambda tensors, weights: torch_adaptor.run(watch.update(weights), tensors)
 
     def _instead_of(self, part: fx.GraphModule) -> Callable[[Exception, Sequence[Any]], Any] | None:
@@ -316,6 +319,8 @@ class _GraphCompilation:
                 launches=sum(sum(summary.launches.values()) for summary in summaries),
                 symbols={symbol: axis for summary in summaries for symbol, axis in summary.symbols.items()},
                 guards=tuple(dict.fromkeys(guard for summary in summaries for guard in summary.guards)),
+                packed_bytes=self._packed_bytes,
+                copied_bytes=self._copied_bytes,
                 capture_seconds=max(0.0, seconds - self._compile_seconds),
                 compile_seconds=self._compile_seconds,
             )

@@ -44,6 +44,8 @@ class GraphReport:
         launches: launches of these in one call.
         symbols: size symbols, each with the argument and axis that binds it.
         guards: conditions on sizes that are checked at each call, besides those that PyTorch checks.
+        packed_bytes: bytes of the forms packed for products that were compiled for it: so many for each set of weights it is called with.
+        copied_bytes: bytes of its constants, and of the other forms of weights, that are kept in memory of the program, likewise.
         capture_seconds: what AOTAutograd took to make the graph functional, seconds.
         compile_seconds: from the functional graph to loaded machine code, seconds.
     """
@@ -57,6 +59,8 @@ class GraphReport:
     launches: int = 0
     symbols: Mapping[str, str] = field(default_factory=dict[str, str])
     guards: tuple[str, ...] = ()
+    packed_bytes: int = 0
+    copied_bytes: int = 0
     capture_seconds: float = 0.0
     compile_seconds: float = 0.0
 
@@ -123,7 +127,7 @@ class ProcessReport:
         for name in ("parts", "ops left", "kernels", "launches"):
             table.add_column(name, justify="right")
         table.add_column("sizes and guards", overflow="fold")
-        for name in ("capture s", "compile s"):
+        for name in ("MiB kept", "capture s", "compile s"):
             table.add_column(name, justify="right")
         for graph in self.graphs:
             sizes = [f"{symbol}: {axis}" for symbol, axis in graph.symbols.items()]
@@ -132,6 +136,7 @@ class ProcessReport:
                 f"{graph.parts} ({graph.shared} shared)" if graph.shared else str(graph.parts),
                 *map(str, (graph.ops_left, graph.kernels, graph.launches)),
                 Text("\n".join([*sizes, *(f"guard: {guard}" for guard in graph.guards)])),
+                f"{(graph.packed_bytes + graph.copied_bytes) / 2**20:.1f}",
                 *(f"{seconds:.2f}" for seconds in (graph.capture_seconds, graph.compile_seconds)),
             )
         return table

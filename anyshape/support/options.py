@@ -64,7 +64,8 @@ class Options:
         cache: directory of compiled kernels, shared between processes; None keeps kernels in memory only.
         pack_weights: whether weights may be kept packed for products, and joined where products are; otherwise they are read where
             they are and packed on the fly. Block-quantised constants are packed in any case.
-        pack_budget_bytes: most bytes of such forms, the largest weights first; None is no limit.
+        pack_budget_bytes: most bytes of such forms, the largest weights first; None is no limit. Where a program of `torch.compile` runs on
+            several sets of weights, of all of them together: those used longest ago are made again when they are needed.
 
     Raises:
         OptionError: a field has a value that is not allowed.

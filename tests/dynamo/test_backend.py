@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +41,26 @@ def test_a_model_at_every_size() -> None:
     program = compiled(model)
     for rows in (3, 5, 1, 0, 33):
         check(program, model, torch.randn(rows, 4))
+
+
+class Composites(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(16), nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(self.norm(x))
+        return nn.functional.gelu(nn.functional.scaled_dot_product_attention(y, x, x)).softmax(-1)
+
+
+def test_composites_arrive_whole(tmp_path: Path) -> None:
+    model, x = Composites().eval(), torch.randn(2, 3, 5, 16)
+    options: dict[str, Any] = {"dump": tmp_path, "strict": True}
+    program = torch.compile(model, backend="anyshape", dynamic=True, options=options)
+    check(program, model, x)
+    ops = Counter(re.findall(r"dhlo\.(\w+)", min(tmp_path.iterdir()).read_text()))
+    assert [ops[name] for name in ("layer_norm", "dot_general", "attention", "gelu", "softmax")] == [1] * 5
+    assert not ops.keys() & {"exponential", "rsqrt", "reduce", "erf"}
 
 
 STRIDED: dict[str, Callable[[torch.Tensor], object]] = {
