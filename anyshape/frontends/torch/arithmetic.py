@@ -58,9 +58,12 @@ _BETWEEN = frozenset(
     str(Path(str(module.__file__))) for module in (torch, sym_node, proxy_tensor, non_strict_utils, overrides)
 )
 """Files through which arithmetic goes from whoever computes to PyTorch's symbols."""
+_OPERATORS = frozenset(str(Path(str(module.__file__))) for module in (torch, sym_node))
+"""Files in which Python's operators on sizes are, and PyTorch's functions of them."""
 _INTERPRETER = str(Path(str(interpreter.__file__)))
 _PACKAGE = str(Path(__file__).parents[2])
 _GRAPH = "a graph"
+_ELSEWHERE = "PyTorch's own code"
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class _Watch:
 
         def computed(*operands: Any) -> SymNode:
             if proxy_tensor.get_proxy_mode() is not None:  # comes back here without it, from files of PyTorch
-                before, self._place = self._place, self._place or _place()
+                before, self._place = self._place, self._place or _place() or _ELSEWHERE
                 try:
                     return compute(*operands)
                 finally:
@@ -95,7 +98,7 @@ class _Watch:
             if name == _PRODUCT:
                 return _in_order(operands, result)
             place = self._place or _place()
-            if place is None or any(map(_is_of_data, operands)):
+            if place in (None, _ELSEWHERE) or any(map(_is_of_data, operands)):
                 return result
             if place != _GRAPH:
                 self._note_divisor(name, operands, place)
@@ -176,7 +179,12 @@ def _is_of_data(operand: Any) -> bool:
 
 
 def _place() -> str | None:
-    """`file:line` of the model that computes, `_GRAPH` where a graph is run again; None in PyTorch's own code."""
+    """`file:line` of the model that computes, `_GRAPH` where a graph is run again; None in PyTorch's own code.
+
+    An op in C++ that the model calls, such as a view that reckons its strides, comes from the model's line as well, but through no
+    operator of Python's.
+    """
+    is_operator: bool | None = None
     frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         file = frame.f_code.co_filename
@@ -184,8 +192,10 @@ def _place() -> str | None:
             return _GRAPH
         if file in EXPORTING:
             return None
-        if file not in _BETWEEN and not file.startswith(_PACKAGE):
-            return f"{file}:{frame.f_lineno}" if in_model(file) else None
+        if not file.startswith(_PACKAGE):
+            is_operator = file in _OPERATORS if is_operator is None else is_operator
+            if file not in _BETWEEN:
+                return f"{file}:{frame.f_lineno}" if is_operator and in_model(file) else None
         frame = frame.f_back
     return None
 

@@ -22,6 +22,7 @@ from torch import nn
 from torch.fx.experimental import sym_node, symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy import functions as symbolic
 
 from anyshape.dialects.locations import Origin
 from anyshape.frontends.torch.origins import OP_OF_CALL, asking
@@ -95,7 +96,7 @@ def record_branches(record: Record) -> Generator[None]:
         origin = asking() if new else None
         if origin is not None:
             record.origins.update(dict.fromkeys(map(id, new), origin))
-        if new and _is_about_strides():
+        if new and (_is_about_strides() or _is_about_strides_of_an_op(expression)):
             record.about_strides.update(map(id, new))
         if getattr(expression, "is_Relational", False):
             location = _asking_line(env)
@@ -167,6 +168,18 @@ def _is_about_strides() -> bool:
         if _LAYOUT.search(code.co_name):
             return True
     return False
+
+
+def _is_about_strides_of_an_op(condition: Any) -> bool:
+    """Whether the C++ code of an op asks about max(n, 1), which is how it reckons strides; Python asks through `SymBool`."""
+    if not isinstance(condition, sympy.Basic) or not any(1 in each.args for each in condition.atoms(symbolic.Max)):
+        return False
+    frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code.co_filename in {__file__, *_ASKING}:
+        if frame.f_code.co_filename == torch.__file__:
+            return False
+        frame = frame.f_back
+    return True
 
 
 def in_model(file: str) -> bool:

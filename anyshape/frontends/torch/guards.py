@@ -139,7 +139,7 @@ def relations_of_guards(
             continue
         parts: Iterable[Any] = (expression,)
         if asked_by_model(guard):
-            if guard.expr.has(*_SIMPLIFIED):
+            if guard.expr.has(*_SIMPLIFIED) and id(guard) not in about_strides:
                 expression = names.replaced(guard.expr)
             parts = _conjuncts(expression, environment.backed_var_to_val)
         for part in parts:
