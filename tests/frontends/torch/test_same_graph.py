@@ -88,7 +88,38 @@ def test_numbers_have_kinds() -> None:
     assert not same_under(any_size(), reading(lambda x: x + 1), reading(lambda x: x + 1.0))
 
 
-def test_what_writes_or_draws_is_equal_to_nothing() -> None:
-    functions: tuple[Function, ...] = (lambda x: x.clone().add_(1), lambda x: x + torch.rand(2, 1).sum())
+def test_what_writes_to_its_inputs_or_draws_is_equal_to_nothing() -> None:
+    functions: tuple[Function, ...] = (lambda x: x.add_(1), lambda x: x + torch.rand(2, 1).sum())
     for function in functions:
         assert not same_under(any_size(), reading(function), reading(function))
+
+
+def test_what_writes_is_equal_write_by_write() -> None:
+    def written(*amounts: int) -> Function:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            x = x.clone()
+            before = x * 2
+            for amount in amounts:
+                x[:, 1:].add_(amount)
+            return before + x
+
+        return function
+
+    assert same_under(any_size(), reading(written(1, 2)), reading(written(1, 2)))
+    for other in ((), (1,), (2, 1), (1, 2, 2)):
+        assert not same_under(any_size(), reading(written(1, 2)), reading(written(*other)))
+
+
+def test_a_value_from_before_a_write_is_another_than_from_behind_it() -> None:
+    def read(*, before: bool) -> Function:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            x = x.clone()
+            view = x.view(-1)
+            early = view + 1
+            x.mul_(3)
+            return early if before else view + 1
+
+        return function
+
+    assert same_under(any_size(), reading(read(before=True)), reading(read(before=True)))
+    assert not same_under(any_size(), reading(read(before=True)), reading(read(before=False)))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import cast
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from anyshape.frontends.torch.live import _Notes  # pyright: ignore[reportPrivateUsage]
 from anyshape.frontends.torch.reader import tensor_reader
@@ -65,3 +68,29 @@ def test_objects_that_are_no_tensors() -> None:
 def test_the_words_are_known_for_this_pytorch() -> None:
     layout = tensor_reader().layout
     assert 0 < layout.first < layout.counter_offset < layout.last
+
+
+@contextmanager
+def _doubles() -> Generator[None]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad, torch.inference_mode, FakeTensorMode, partial(torch.device, "meta"), _doubles]
+)
+def test_the_words_are_found_in_every_mode(mode: Callable[[], AbstractContextManager[object]]) -> None:
+    with mode():
+        layout = tensor_reader.__wrapped__().layout
+    assert bytes(layout) == bytes(tensor_reader().layout)
+
+
+def test_what_lies_behind_the_objects_is_not_taken_for_theirs() -> None:
+    """Objects lie between others on the heap: where the words are does not depend on what those hold."""
+    kept: list[torch.Tensor] = []
+    for size in range(1, 20):
+        kept = [*kept[size % 3 :], torch.randn(size, 2).t()]
+        assert bytes(tensor_reader.__wrapped__().layout) == bytes(tensor_reader().layout)
