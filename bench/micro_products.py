@@ -23,6 +23,7 @@ import torch
 from xdsl.dialects.arith import AddfOp
 
 import anyshape.runtime
+from anyshape.cli.timing import settle
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.contract import contract_schedule, emit_contract
 from anyshape.codegen.llvm import LoadedCode, emit_object, host_target, optimise
@@ -92,7 +93,7 @@ class Linear:
         self._ral = ctypes.CDLL(str(Path(anyshape.runtime.__path__[0]) / "_ral.so"))
         self._ral.ral_context_create.restype = ctypes.c_void_p
         self._context = ctypes.c_void_p(self._ral.ral_context_create(threads))
-        self._threads = threads
+        self.threads = threads
         # One thread's processor time does not count what others take from it on a busy machine.
         self.clock: Callable[[], float] = time.thread_time if threads == 1 else time.perf_counter
 
@@ -135,7 +136,7 @@ class Linear:
         result = (ctypes.c_float * (lanes * _CHAINS))()
         start = self.clock()
         run(steps, ctypes.addressof(result))
-        return 2e-9 * steps * lanes * _CHAINS * self._threads / (self.clock() - start)
+        return 2e-9 * steps * lanes * _CHAINS * self.threads / (self.clock() - start)
 
 
 _CHAINS = 12
@@ -186,6 +187,8 @@ def _measure(linear: Linear, m: int, n: int, k: int, repeats: int) -> tuple[floa
     peaks: list[float] = []
     for _ in range(repeats):
         for function, samples in times.items():
+            if linear.threads > 1:
+                settle(function)
             start = linear.clock()
             function()
             samples.append(linear.clock() - start)

@@ -42,14 +42,14 @@ def alternate(
     while done < rounds or time.perf_counter() - start < seconds:
         for name in order:
             if slowest < OUTLASTS:
-                _settle(functions[name], settling)
+                settle(functions[name], settling)
             samples[name] += [_timed(functions[name]) for _ in range(block)]
         order.reverse()
         done += 1
     return samples
 
 
-def _settle(function: Callable[[], object], seconds: float) -> None:
+def settle(function: Callable[[], object], seconds: float = SETTLING) -> None:
     """Untimed calls, one at least, until what another function's threads did has passed."""
     start = time.perf_counter()
     function()

@@ -34,6 +34,8 @@ _PACKING = 3
 """Packing reads, writes, and reads again."""
 _EXPOSED = 1 / 8
 """The part of a block's fetches that multiply-adds do not hide, by measurement (`python -m bench --only model`)."""
+_TILE_START = 25.0
+"""Nanoseconds of a register tile's pass beside its steps, by measurement: the call, sums taken up and put down, a loop that ends."""
 _SOFTMAX_OPERATIONS = 6
 """Vector operations of a score beside its exponential: scale, mask, maximum, difference, sum, store."""
 
@@ -143,8 +145,9 @@ class CacheBlock:
 
     @property
     def footprint(self) -> int:
-        """Bytes that are read again and again: the rows, the panel, and the panel that is fetched meanwhile."""
-        return self.steps * (self.rows * self.lhs_bytes + 2 * self.panel_bytes)
+        """Bytes that are read again and again, the rows and the panel, and the sums beside them. The lines of the panel that is fetched
+        meanwhile take the place of the one before."""
+        return self.steps * (self.rows * self.lhs_bytes + self.panel_bytes) + self.rows * self.sum_bytes
 
 
 def block_time(tile: RegisterTile, block: CacheBlock, machine: Machine) -> float:
@@ -160,6 +163,7 @@ def block_time(tile: RegisterTile, block: CacheBlock, machine: Machine) -> float
     third = max(rates.l3, rates.memory)
     near = max(rates.l2, third) if fits else third
     walked = block.steps * panel_step_time([tile] * tiles, block.panel_bytes, machine, rate=math.inf)
+    walked += tiles * tile.passes * _TILE_START
     panels = block.panel_bytes * (machine.cores / rates.memory + (0 if fits else tiles / third))
     fetched = block.steps * (panels + block.rows * block.lhs_bytes / near)
     fetched += 2 * block.rows * block.sum_bytes / rates.l2

@@ -37,9 +37,12 @@ from anyshape.codegen.tiles.pack import (
 from anyshape.codegen.tiles.pack_narrow import emit_pack_lhs_narrow, emit_pack_rhs_narrow
 from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, TileShape
 from anyshape.dialects.packed_panels import PANEL, packed_depth
+from anyshape.symbolic import Size
 
 DIRECT_ROWS = 2 * MAX_ROWS
 """Up to that many rows an unpacked row-major panel is read where it lies: packing would cost more than it saves."""
+CROWDED_ROWS, CROWDED_COLUMNS = 4 * MAX_ROWS, 3 * PANEL
+"""From that many rows, and beyond that many columns, rows of the left-hand side are copied that crowd in few cache sets."""
 
 
 class Slot(IntEnum):
@@ -75,6 +78,13 @@ class Slot(IntEnum):
     GATHER = auto()
     """A function (context, panel of the task, first k, steps, target) that puts a panel's depth block, row-major as it would lie in
     memory, to `target`, or null: then rhs is in memory."""
+
+
+def may_crowd(shape: TileShape, rows: Size, columns: Size, stride: Size) -> bool:
+    """Whether the driver may copy rows of the left-hand side that tiles could read where they lie, `stride` elements apart: for
+    tasks of so many rows and columns it wants scratch for the copy."""
+    few = rows.constant_or(CROWDED_ROWS) < CROWDED_ROWS or columns.constant_or(CROWDED_COLUMNS + 1) <= CROWDED_COLUMNS
+    return not few and stride.constant_or(0) % shape.crowding == 0
 
 
 SLOTS = len(Slot)
@@ -189,7 +199,7 @@ def _emit_lhs(block: _Block, first_k: Value, depth: Value) -> tuple[Value, Value
     """(pointer, row stride) of the depth block of the left-hand side, copied if tiles cannot read it where it lies."""
     b, slot, shape = block.b, block.slot, block.shape
     source = b.offset(slot[Slot.LHS], block.lhs_element, b.mul(first_k, slot[Slot.LHS_DEPTH]))
-    copies = b.cmp("ne", slot[Slot.LHS_DEPTH], 1) if shape.reads_lhs else b.const(b.i1, 1)
+    copies = b.or_(b.cmp("ne", slot[Slot.LHS_DEPTH], 1), _crowds(block)) if shape.reads_lhs else b.const(b.i1, 1)
     if shape.group > 1:
         copies = b.or_(copies, b.cmp("ne", b.rem(depth, shape.group), 0))
     is_kept = b.and_(b.cmp("ne", slot[Slot.LHS_KEPT], 0), b.cmp("sle", slot[Slot.DEPTH], shape.depth))
@@ -201,6 +211,14 @@ def _emit_lhs(block: _Block, first_k: Value, depth: Value) -> tuple[Value, Value
         )
     first = b.offset(slot[Slot.LHS_SCRATCH], b.type(shape.lhs_element), shape.row_header)
     return b.select(copies, first, source), b.select(copies, copied_row(b, shape, depth), slot[Slot.LHS_ROW])
+
+
+def _crowds(block: _Block) -> Value:
+    """Whether rows lie so far apart that a depth block of them falls on a part of the cache sets, often enough read to be worth a copy."""
+    b, slot, shape = block.b, block.slot, block.shape
+    stride = b.and_(slot[Slot.LHS_ROW], shape.crowding - 1)
+    crowded = b.and_(b.cmp("eq", stride, 0), b.cmp("sge", slot[Slot.ROWS], CROWDED_ROWS))
+    return b.and_(crowded, b.cmp("sgt", slot[Slot.COLUMNS], CROWDED_COLUMNS))
 
 
 def _emit_narrow_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: _Factors) -> _Factors:

@@ -17,7 +17,14 @@ from typing import cast
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.contract.driver import RESULT, SLOTS, Slot, block_name, declare_block_driver
+from anyshape.codegen.contract.driver import (
+    RESULT,
+    SLOTS,
+    Slot,
+    block_name,
+    declare_block_driver,
+    may_crowd,
+)
 from anyshape.codegen.contract.epilogue import bias_of, emit_tile_epilogue, tile_epilogue_arguments
 from anyshape.codegen.contract.prologue import copied_table, kept_scratch, row_bytes, rows_bytes, rows_kernel
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
@@ -159,7 +166,8 @@ class _Layout:
     def lhs_scratch(self) -> int:
         """Bytes for a copied row block of the left-hand side; none when tiles read it where it lies."""
         in_groups = self.shape.group == 1 or self.depth % self.shape.group == Size.const(0)
-        if self.shape.reads_lhs and in_groups and self.lhs[-1].constant_or(None) == 1:
+        crowds = self.in_place and may_crowd(self.shape, self.rows, self.columns, self.lhs[-2])
+        if self.shape.reads_lhs and in_groups and self.lhs[-1].constant_or(None) == 1 and not crowds:
             return 0
         bytes_ = self.block_rows * self.shape.copied_depth(self.shape.depth) * self.shape.lhs_bytes
         return -(-bytes_ // LINE) * LINE

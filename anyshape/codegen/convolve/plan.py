@@ -24,6 +24,7 @@ from anyshape.codegen.contract.driver import (
     block_name,
     declare_block_driver,
     gathered_at,
+    may_crowd,
 )
 from anyshape.codegen.contract.epilogue import tile_epilogue_arguments
 from anyshape.codegen.contract.plan import can_contract
@@ -153,7 +154,8 @@ class _Layout:
     def lhs_scratch(self) -> int:
         """Bytes for a copied row block of the filters; none when tiles read them where they lie."""
         in_groups = self.shape.group == 1 or self.depth % self.shape.group == Size.const(0)
-        if self.shape.reads_lhs and in_groups:
+        crowds = may_crowd(self.shape, self.rows, Size.const(self.span * PANEL), self.depth)
+        if self.shape.reads_lhs and in_groups and not crowds:
             return 0
         return _whole_lines(self.block_rows * self.shape.copied_depth(self.shape.depth) * self.shape.lhs_bytes)
 

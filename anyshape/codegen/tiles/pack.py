@@ -145,14 +145,51 @@ def transpose_square(b: Builder, rows: list[Value]) -> list[Value]:
 
 
 def emit_pack_lhs(module: ModuleBuilder, shape: TileShape) -> None:
-    """Define target[i·depth + k] = source[i·si + k·sk] for all i < rows and k < depth, where tiles read elements as they are."""
+    """Define target[i·depth + k] = source[i·si + k·sk] for all i < rows and k < depth, where tiles read elements as they are.
+
+    Adjacent k are copied, others gathered.
+    """
     b = Builder()
-    element, lanes = b.type(shape.lhs_memory), shape.lanes
     with module.function(pack_lhs_name(shape.element), pack_lhs_arguments(b)) as f:
         source, stride_i, stride_k, rows, depth, target = f.args
-        with b.for_(0, depth, lanes) as k:
-            mask = b.tail_mask(b.sub(depth, k.index), lanes)
-            steps = b.mul(b.add(b.lane_numbers(lanes), k.index), stride_k)
-            with b.for_(0, rows) as i:
-                values = b.gather(b.offset(source, element, b.mul(i.index, stride_i)), element, steps, mask=mask)
-                b.store(values, target, b.add(b.mul(i.index, depth), k.index), mask=mask)
+        adjacent = b.if_(b.cmp("eq", stride_k, 1), has_else=True)
+        with adjacent.then():
+            _copy_lhs_rows(b, shape, source, stride_i, rows, depth, target)
+        with adjacent.otherwise():
+            _gather_lhs_rows(b, shape, source, stride_i, stride_k, rows, depth, target)
+
+
+def _copy_lhs_rows(
+    b: Builder, shape: TileShape, source: Value, stride: Value, rows: Value, depth: Value, target: Value
+) -> None:
+    """Row by row, each as it lies in memory, which is what prefetchers follow."""
+    element, lanes = b.type(shape.lhs_memory), shape.lanes
+    whole = b.mul(b.div(depth, lanes), lanes)
+    mask = b.tail_mask(b.sub(depth, whole), lanes)
+    with b.for_(0, rows) as i:
+        row = b.offset(source, element, b.mul(i.index, stride))
+        copy = b.offset(target, element, b.mul(i.index, depth))
+        with b.for_(0, whole, lanes) as k:
+            b.store(b.load(row, element, k.index, width=lanes), copy, k.index)
+        rest = b.if_(b.cmp("sgt", depth, whole))
+        with rest.then():
+            b.store(b.load(row, element, whole, width=lanes, mask=mask), copy, whole, mask=mask)
+
+
+def _gather_lhs_rows(
+    b: Builder,
+    shape: TileShape,
+    source: Value,
+    stride_i: Value,
+    stride_k: Value,
+    rows: Value,
+    depth: Value,
+    target: Value,
+) -> None:
+    element, lanes = b.type(shape.lhs_memory), shape.lanes
+    with b.for_(0, depth, lanes) as k:
+        mask = b.tail_mask(b.sub(depth, k.index), lanes)
+        steps = b.mul(b.add(b.lane_numbers(lanes), k.index), stride_k)
+        with b.for_(0, rows) as i:
+            values = b.gather(b.offset(source, element, b.mul(i.index, stride_i)), element, steps, mask=mask)
+            b.store(values, target, b.add(b.mul(i.index, depth), k.index), mask=mask)

@@ -127,6 +127,12 @@ class TileShape:
         """The tile that most of many rows meet."""
         return RegisterTile(MAX_ROWS, self.vectors(MAX_ROWS), PANEL // self.columns(MAX_ROWS))
 
+    @property
+    def crowding(self) -> int:
+        """Elements, a power of two: rows of the left-hand side that lie a multiple of them apart leave cache sets between their depth
+        blocks empty, since sets repeat at a power of two; all of them then share the rest."""
+        return 1 << self.depth.bit_length()
+
     def cache_block(self, steps: int) -> CacheBlock:
         """A block of so many steps, as the cost model sees it."""
         return CacheBlock(MAX_ROWS, steps, self.group * self.lhs_bytes, self.step_bytes, PANEL * self.sum_bytes)

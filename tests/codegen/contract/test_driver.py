@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from anyshape.codegen.contract import pack_panels
+from anyshape.codegen.contract.driver import CROWDED_COLUMNS, CROWDED_ROWS
 from anyshape.codegen.llvm import LoadedCode
 from tests.codegen.contract.blocks import DTYPES, MACHINES, cases, check, code_of, run_block, shape_of
 
@@ -97,6 +98,30 @@ def test_rows_do_not_depend_on_their_neighbours(code: LoadedCode, guarded: Guard
         )  # fmt: skip
         results.append(out.array[-1].copy())
     assert all(np.array_equal(results[0], row) for row in results)
+
+
+@every_machine
+@every_element
+def test_rows_that_crowd_in_few_cache_sets_are_copied(guarded: Guard, machine: str, element: str) -> None:
+    """Where many columns pay for it; the copy is seen in its scratch."""
+    rng = np.random.default_rng(11)
+    code, shape, dtype = code_of(machine, element), shape_of(machine, element), DTYPES[element]
+    m, k, apart, many = CROWDED_ROWS, shape.depth + 3, shape.crowding, CROWDED_COLUMNS + 1
+    for rows, stride, n, copies in (
+        (m, apart, many, True), (m, 2 * apart, many, True), (m, apart + 1, many, False), (m, apart, many - 1, False),
+        (m - 1, apart, many, False),
+    ):  # fmt: skip
+        held, w = rng.standard_normal((rows, stride)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+        lhs, panels, out = guarded(held), guarded(pack_panels(w)), guarded(np.zeros((rows, n), dtype))
+        scratch = guarded(np.zeros(rows * shape.depth, dtype))
+        run_block(
+            code, element, rows=rows, columns=n, depth=k, lhs=lhs.address, lhs_row=stride, lhs_depth=1, rhs=panels.address,
+            rhs_depth=64, rhs_column=1, rhs_panel=64 * k, packed=1, out=out.address, out_row=n, lhs_scratch=scratch.address,
+        )  # fmt: skip
+        check(out.array, held[:, :k], w)
+        # The last depth block lies at the front, over the one before.
+        last = scratch.array[: rows * 3].reshape(rows, 3)
+        assert np.array_equal(last, held[:, shape.depth : k] if copies else np.zeros_like(last))
 
 
 def test_the_epilogue_sees_each_tile_once(code: LoadedCode, guarded: Guard) -> None:
