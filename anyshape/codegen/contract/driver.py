@@ -72,6 +72,7 @@ class Slot(IntEnum):
     FIRST_ROW = auto()
     FIRST_COLUMN = auto()
     LHS_SCRATCH = auto()
+    """Room for a depth block of copied rows, or null: then tiles read them where they lie, which the caller knows to be possible."""
     LHS_KEPT = auto()
     """1 when `LHS_SCRATCH` holds these rows from the call before, provided that they fit one depth block."""
     RHS_SCRATCH = auto()
@@ -137,6 +138,8 @@ class _Block:
     has_bias: Value
     has_epilogue: Value
     gathers: Value
+    has_room: Value
+    """Rows of the left-hand side may be copied."""
     zeros: Value
     one: Value
     tiles: Value
@@ -159,15 +162,15 @@ class _Block:
         low = b.div(rows, tiles)
         extra = b.sub(rows, b.mul(low, tiles))
         table = TileTable.at_entry(b, shape.element)
-        has_bias, has_epilogue, gathers = (
+        has_bias, has_epilogue, gathers, has_room = (
             b.cmp("ne", b.load(b.offset(task, b.i64, slot.value), b.i64), 0)
-            for slot in (Slot.INIT, Slot.EPILOGUE, Slot.GATHER)
+            for slot in (Slot.INIT, Slot.EPILOGUE, Slot.GATHER, Slot.LHS_SCRATCH)
         )
         elements = b.type(shape.lhs_memory), b.type(shape.rhs_memory), b.type(shape.sum_element)
         constants = b.address_of(zeros), b.address_of(one)
         return _Block(
-            b, shape, slot, *elements, has_bias, has_epilogue, gathers, *constants, tiles, low, extra, table, table.pick(b.add(low, 1)),
-            table.pick(low),
+            b, shape, slot, *elements, has_bias, has_epilogue, gathers, has_room, *constants, tiles, low, extra, table,
+            table.pick(b.add(low, 1)), table.pick(low),
         )  # fmt: skip
 
 
@@ -218,7 +221,7 @@ def _crowds(block: _Block) -> Value:
     b, slot, shape = block.b, block.slot, block.shape
     stride = b.and_(slot[Slot.LHS_ROW], shape.crowding - 1)
     crowded = b.and_(b.cmp("eq", stride, 0), b.cmp("sge", slot[Slot.ROWS], CROWDED_ROWS))
-    return b.and_(crowded, b.cmp("sgt", slot[Slot.COLUMNS], CROWDED_COLUMNS))
+    return b.and_(b.and_(crowded, block.has_room), b.cmp("sgt", slot[Slot.COLUMNS], CROWDED_COLUMNS))
 
 
 def _emit_narrow_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: _Factors) -> _Factors:

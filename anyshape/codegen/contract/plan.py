@@ -287,7 +287,7 @@ class _KernelBody(DriverCaller):
             self.set(Slot.EPILOGUE, b.function_address(tile_epilogue, tile_epilogue_arguments(b)))
         self.set(Slot.CONTEXT, self.context)
         self.set(Slot.GATHER, 0)
-        self.set(Slot.LHS_SCRATCH, scratch)
+        self.set(Slot.LHS_SCRATCH, scratch if layout.lhs_scratch else 0)
         self.set(Slot.RHS_SCRATCH, b.offset(scratch, b.i8, layout.lhs_scratch))
 
     def emit(self) -> None:

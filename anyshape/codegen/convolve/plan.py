@@ -260,7 +260,7 @@ class _KernelBody(DriverCaller):
             Slot.RHS: scratch, Slot.RHS_DEPTH: 0, Slot.RHS_COLUMN: 0, Slot.RHS_PANEL: 0, Slot.PACKED: 0,
             Slot.OUT_ROW: layout.span * PANEL,
             Slot.EPILOGUE: b.function_address(f"{name}_tile", tile_epilogue_arguments(b)), Slot.CONTEXT: self.context,
-            Slot.LHS_SCRATCH: scratch, Slot.RHS_SCRATCH: b.offset(scratch, b.i8, layout.lhs_scratch),
+            Slot.LHS_SCRATCH: scratch if layout.lhs_scratch else 0, Slot.RHS_SCRATCH: b.offset(scratch, b.i8, layout.lhs_scratch),
             Slot.GATHER: b.function_address(f"{name}_gather", gather_arguments(b)),
         }  # fmt: skip
         for slot, value in values.items():

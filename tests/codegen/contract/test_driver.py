@@ -124,6 +124,21 @@ def test_rows_that_crowd_in_few_cache_sets_are_copied(guarded: Guard, machine: s
         assert np.array_equal(last, held[:, shape.depth : k] if copies else np.zeros_like(last))
 
 
+@every_machine
+@every_element
+def test_crowded_rows_stay_where_there_is_no_room_for_a_copy(guarded: Guard, machine: str, element: str) -> None:
+    rng = np.random.default_rng(12)
+    code, shape, dtype = code_of(machine, element), shape_of(machine, element), DTYPES[element]
+    m, n, k = CROWDED_ROWS, CROWDED_COLUMNS + 1, shape.crowding
+    a, w = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    lhs, panels, out = guarded(a), guarded(pack_panels(w)), guarded(np.zeros((m, n), dtype))
+    run_block(
+        code, element, rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=k, lhs_depth=1, rhs=panels.address,
+        rhs_depth=64, rhs_column=1, rhs_panel=64 * k, packed=1, out=out.address, out_row=n,
+    )  # fmt: skip
+    check(out.array, a, w)
+
+
 def test_the_epilogue_sees_each_tile_once(code: LoadedCode, guarded: Guard) -> None:
     seen: list[tuple[int, ...]] = []
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4, ctypes.c_void_p, ctypes.c_int64)
