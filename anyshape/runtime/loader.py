@@ -40,7 +40,7 @@ from anyshape.support.errors import (
 TensorView = tuple[int, Sequence[int], Sequence[int], int]
 """An input: address of element (0, ..., 0), sizes, strides in elements, `DType` code."""
 
-Allocate = Callable[[int, int, tuple[int, ...], tuple[int, ...]], int]
+Allocate = Callable[[int, int, list[int], list[int]], int]
 """Allocates an output: index, `DType` code, sizes, strides in elements -> address, which must stay valid."""
 
 _ERRORS: Mapping[int, type[AnyshapeError]] = {
@@ -227,8 +227,13 @@ class _Outputs:
             return 0
 
 
-def _read_vector(address: int, length: int) -> tuple[int, ...]:
-    return _vector(length).unpack(ctypes.string_at(address, 8 * length)) if length else ()
+def _read_vector(address: int, length: int) -> list[int]:
+    return _array_at(length)(address)[:] if length else []
+
+
+@cache
+def _array_at(length: int) -> Callable[[int], "ctypes.Array[ctypes.c_int64]"]:
+    return (ctypes.c_int64 * length).from_address
 
 
 @cache
@@ -247,19 +252,23 @@ class _Stream:
         self._declared = _Inputs([argument.rank for argument in inputs])
         # The callback refers to the outputs and not to the stream: without a cycle, the context goes with the program.
         self._outputs = _Outputs()
-        self._call = CallLayout(allocate=AllocateOutput(self._outputs))
+        declared = self._declared
+        self._call = CallLayout(declared.address, len(inputs), allocate=AllocateOutput(self._outputs))
         self._call_address = ctypes.addressof(self._call)
 
     def run(self, program: int, constants: int, tensors: Sequence[TensorView], allocate: Allocate) -> None:
-        inputs = self._declared
+        call = self._call_address
         ranks = tuple([len(tensor[1]) for tensor in tensors])
-        if ranks != inputs.ranks:
-            inputs = _Inputs(ranks)  # RAL refuses this call and says which input is wrong
-        inputs.fill(tensors)
-        self._call.inputs, self._call.input_count = inputs.address, len(tensors)
+        if ranks == self._declared.ranks:
+            self._declared.fill(tensors)
+        else:  # RAL refuses this call and says which input is wrong
+            others = _Inputs(ranks)
+            others.fill(tensors)
+            refused = CallLayout(others.address, len(tensors), allocate=self._call.allocate)
+            call = ctypes.addressof(refused)
         self._outputs.allocate = allocate
         try:
-            code = self._run(self.context, program, constants, self._call_address)
+            code = self._run(self.context, program, constants, call)
             failure = self._outputs.failure
         finally:
             self._outputs.allocate = self._outputs.failure = None

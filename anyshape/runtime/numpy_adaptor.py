@@ -64,7 +64,7 @@ def run_views(program: Program, views: Sequence[TensorView]) -> list[NDArray[Any
     """
     outputs: dict[int, NDArray[Any]] = {}
 
-    def allocate(index: int, dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    def allocate(index: int, dtype: int, sizes: list[int], strides: list[int]) -> int:
         try:
             output = _empty_strided(sizes, strides, NUMPY_DTYPES[dtype])
         except (MemoryError, ValueError) as error:  # numpy's words for more than memory, and for more than addresses
@@ -87,7 +87,7 @@ def _view(array: NDArray[Any], code: int) -> TensorView:
     return array.__array_interface__["data"][0], array.shape, [stride // item for stride in array.strides], code
 
 
-def _empty_strided(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _empty_strided(sizes: list[int], strides: list[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     """An uninitialised array with the given strides, in elements and not negative."""
     row_major = np.empty(sizes, dtype)
     steps = tuple([stride * dtype.itemsize for stride in strides])

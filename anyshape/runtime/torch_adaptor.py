@@ -71,7 +71,7 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
             ) from error
     outputs: dict[int, torch.Tensor] = {}
 
-    def allocate(index: int, dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    def allocate(index: int, dtype: int, sizes: list[int], strides: list[int]) -> int:
         # Row-major as `strides` are, but as PyTorch writes it where a size is 0, which it counts as 1 in strides.
         output = torch.empty(sizes, dtype=TORCH_DTYPES[dtype], device="cpu")
         outputs[index] = output

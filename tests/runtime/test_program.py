@@ -142,8 +142,8 @@ def test_a_run_within_the_allocation_of_another(model: Program) -> None:
     inner: list[np.ndarray] = []
     out = np.empty((6, 4), np.float32)
 
-    def allocate(_index: int, _dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
-        assert (sizes, strides) == ((6, 4), (4, 1))
+    def allocate(_index: int, _dtype: int, sizes: list[int], strides: list[int]) -> int:
+        assert (sizes, strides) == ([6, 4], [4, 1])
         inner.extend(numpy_adaptor.run(model, [x + 1000, index]))
         return out.ctypes.data
 

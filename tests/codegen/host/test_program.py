@@ -273,14 +273,14 @@ def test_outputs_are_the_callers(draft: Any, compile_host: Compile) -> None:
     made: dict[int, Array] = {}
     asked: list[Any] = []
 
-    def allocate(index: int, dtype: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    def allocate(index: int, dtype: int, sizes: list[int], strides: list[int]) -> int:
         asked.append((index, dtype, sizes, strides))
         made[index] = np.full(sizes, np.nan, np.float32)
         return made[index].ctypes.data
 
     view = (x.ctypes.data, x.shape, (3, 1), F32)
     run.program.run([view], allocate)
-    assert asked == [(1, F32, (3, 2), (2, 1)), (0, F32, (2, 3), (3, 1))]
+    assert asked == [(1, F32, [3, 2], [2, 1]), (0, F32, [2, 3], [3, 1])]
     np.testing.assert_array_equal(made[0], 3 * x)
     np.testing.assert_array_equal(made[1], 2 * x.reshape(3, 2))
     with pytest.raises(MemoryLimit, match="output 1: the caller could not allocate 24 bytes"):
