@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import nn
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
@@ -21,6 +20,7 @@ from anyshape.frontends.torch.mutations import left_as_it_was
 from anyshape.frontends.torch.origins import CONDITION, origin_at
 from anyshape.frontends.torch.program import InputSpec
 from anyshape.frontends.torch.sizes import SizeNames
+from anyshape.frontends.torch.unguarded import UnguardedGraph
 from anyshape.symbolic import Facts, Relation, Size, SizeError, bind_symbols
 
 
@@ -114,15 +114,7 @@ def _run(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
         for spec in program.graph_signature.input_specs
         if spec.target is not None
     ]
-    return list(_Graph(program.graph_module).run(*held, *leaves))
-
-
-class _Graph(fx.Interpreter):
-    """Runs a graph with the remainder by 0 that programs have, 0: the op that asks for it has a case of its own there."""
-
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        is_undefined = target is operator.mod and args[1] == 0
-        return 0 if is_undefined else super().call_function(target, args, kwargs)
+    return list(UnguardedGraph(program, by_zero_is_zero=True).run(*held, *leaves))
 
 
 __all__ = ["branch_relations", "example_sizes", "resized_examples"]

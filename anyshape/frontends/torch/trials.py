@@ -12,13 +12,14 @@ from typing import Any, TypeAlias, TypeGuard
 
 import sympy
 import torch
-from torch import fx, nn
+from torch import nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from anyshape.frontends.torch.agreement import close
 from anyshape.frontends.torch.examples import resized
+from anyshape.frontends.torch.unguarded import UnguardedGraph
 from anyshape.symbolic import Relation, Size, SizeError
 
 Point: TypeAlias = Mapping[str, int]
@@ -118,7 +119,8 @@ class Trial:
             if any(isinstance(each, torch.Tensor) and each.isnan().any() for each in expected):
                 return None
             try:
-                got = pytree.tree_leaves(_Graph(self._program, self._rounded_up).run(*held, *_copied(leaves)))
+                graph = UnguardedGraph(self._program, rounded_up=self._rounded_up)
+                got = pytree.tree_leaves(graph.run(*held, *_copied(leaves)))
             except Exception:  # the graph does not
                 return False
         return len(expected) == len(got) and all(close(a, b) for a, b in zip(got, expected, strict=True))
@@ -153,20 +155,6 @@ class Trial:
         if not (scale > 0 and bool((tensor >= 0).all())):
             noise = noise - 0.5
         return (tensor + noise * _NOISE * (scale if 0 < scale < float("inf") else 1)).to(tensor.dtype)
-
-
-class _Graph(fx.Interpreter):
-    """Runs the graph of an export without its guards; the remainders `rounded_up` of multiples are the divisor."""
-
-    def __init__(self, program: ExportedProgram, rounded_up: frozenset[sympy.Basic]) -> None:
-        super().__init__(program.graph_module)
-        self._rounded_up = rounded_up
-
-    def run_node(self, n: fx.Node) -> Any:
-        result, value = super().run_node(n), n.meta.get("val")
-        if isinstance(value, torch.SymInt) and value.node.expr in self._rounded_up and result == 0:
-            return int(value.node.expr.args[1])
-        return result
 
 
 def _like(weight: torch.Tensor, changed: torch.Tensor) -> torch.Tensor:
