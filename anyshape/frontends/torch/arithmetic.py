@@ -12,28 +12,22 @@ Only the model's own code is meant. What PyTorch's asks of sizes has a case of i
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import sympy
 import torch
-from torch import overrides
-from torch._export import non_strict_utils
-from torch.fx import interpreter
-from torch.fx.experimental import proxy_tensor, sym_node
+from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.sym_node import SymNode
 from torch.utils._sympy import functions as symbolic
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from anyshape.dialects.locations import Origin
-from anyshape.frontends.torch.branches import in_model
+from anyshape.frontends.torch.askers import A_GRAPH, computing
 from anyshape.frontends.torch.derived import DerivedSizes, Required
-from anyshape.frontends.torch.origins import CONDITION, DIVISION, EXPORTING, origin_at
+from anyshape.frontends.torch.origins import CONDITION, DIVISION, origin_at
 from anyshape.frontends.torch.ratios import is_never_negative
 from anyshape.frontends.torch.replacing import replaced
 from anyshape.frontends.torch.sizes import SizeNames, size_magnitude
@@ -54,15 +48,6 @@ _POWERS = frozenset({"float_pow"})
 _PRODUCT = "mul"
 _NEVER_NEGATIVE = frozenset({"abs"})
 
-_BETWEEN = frozenset(
-    str(Path(str(module.__file__))) for module in (torch, sym_node, proxy_tensor, non_strict_utils, overrides)
-)
-"""Files through which arithmetic goes from whoever computes to PyTorch's symbols."""
-_OPERATORS = frozenset(str(Path(str(module.__file__))) for module in (torch, sym_node))
-"""Files in which Python's operators on sizes are, and PyTorch's functions of them."""
-_INTERPRETER = str(Path(str(interpreter.__file__)))
-_PACKAGE = str(Path(__file__).parents[2])
-_GRAPH = "a graph"
 _ELSEWHERE = "PyTorch's own code"
 
 
@@ -89,7 +74,7 @@ class _Watch:
 
         def computed(*operands: Any) -> SymNode:
             if proxy_tensor.get_proxy_mode() is not None:  # comes back here without it, from files of PyTorch
-                before, self._place = self._place, self._place or _place() or _ELSEWHERE
+                before, self._place = self._place, self._place or computing() or _ELSEWHERE
                 try:
                     return compute(*operands)
                 finally:
@@ -97,10 +82,10 @@ class _Watch:
             result = compute(*operands)
             if name == _PRODUCT:
                 return _in_order(operands, result)
-            place = self._place or _place()
+            place = self._place or computing()
             if place in (None, _ELSEWHERE) or any(map(_is_of_data, operands)):
                 return result
-            if place != _GRAPH:
+            if place != A_GRAPH:
                 self._note_divisor(name, operands, place)
             return self._exact(name, operands, result, place) if name in _EXACT else result
 
@@ -115,7 +100,7 @@ class _Watch:
         """A derived size where PyTorch's result is another at some sizes; a condition where that may be negative."""
         rule, parts = Arithmetic(name), tuple(operand.expr for operand in operands)
         known = self._derived.found(rule, parts)
-        if known is None and place != _GRAPH:
+        if known is None and place != A_GRAPH:
             exact = self._differs(rule, parts, result)
             if exact is not None:
                 hint, environment = result.hint, result.shape_env
@@ -176,28 +161,6 @@ def _held(factor: Any) -> Any:
 
 def _is_of_data(operand: Any) -> bool:
     return any(not symbol_is_type(symbol, SymT.SIZE) for symbol in operand.expr.free_symbols)
-
-
-def _place() -> str | None:
-    """`file:line` of the model that computes, `_GRAPH` where a graph is run again; None in PyTorch's own code.
-
-    An op in C++ that the model calls, such as a view that reckons its strides, comes from the model's line as well, but through no
-    operator of Python's.
-    """
-    is_operator: bool | None = None
-    frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file == _INTERPRETER:
-            return _GRAPH
-        if file in EXPORTING:
-            return None
-        if not file.startswith(_PACKAGE):
-            is_operator = file in _OPERATORS if is_operator is None else is_operator
-            if file not in _BETWEEN:
-                return f"{file}:{frame.f_lineno}" if is_operator and in_model(file) else None
-        frame = frame.f_back
-    return None
 
 
 @contextmanager

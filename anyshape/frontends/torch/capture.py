@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from anyshape.dialects.dhlo import DhloOp
 from anyshape.dialects.locations import Origin
 from anyshape.frontends.torch.arithmetic import exact_arithmetic
+from anyshape.frontends.torch.askers import raised_at
 from anyshape.frontends.torch.boundaries import Needless
 from anyshape.frontends.torch.branches import Branch, Record, record_branches
 from anyshape.frontends.torch.derived import DerivedSizes
@@ -29,7 +30,6 @@ from anyshape.frontends.torch.effects import keep_checks
 from anyshape.frontends.torch.examples import path_name
 from anyshape.frontends.torch.exports import Export, export_as_given, export_every_size
 from anyshape.frontends.torch.openings import Broadcasts, Opening
-from anyshape.frontends.torch.origins import raised_at
 from anyshape.frontends.torch.replacing import replaced
 from anyshape.frontends.torch.resampling import RESAMPLED
 from anyshape.frontends.torch.reshaping import reshapes_free

@@ -19,7 +19,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from anyshape.dialects.locations import Origin
-from anyshape.frontends.torch.branches import in_model
+from anyshape.frontends.torch.askers import in_model
 from anyshape.frontends.torch.conditions import plain_form
 from anyshape.frontends.torch.origins import CALLER, CONDITION, origin_of_guard
 from anyshape.frontends.torch.sizes import SizeNames

@@ -23,9 +23,10 @@ from torch._decomp import decomposition_table
 from torch._subclasses import fake_impls
 
 from anyshape.dialects.locations import Origin
+from anyshape.frontends.torch.askers import asking
 from anyshape.frontends.torch.derived import Derived, DerivedSizes
 from anyshape.frontends.torch.examples import SUBSTITUTES
-from anyshape.frontends.torch.origins import BROADCAST, asking
+from anyshape.frontends.torch.origins import BROADCAST
 from anyshape.frontends.torch.replacing import replaced, replaced_item
 from anyshape.frontends.torch.sizes import SizeNames, TorchSize
 from anyshape.symbolic import Relation, Size, size_max, size_min

@@ -1,88 +1,35 @@
-"""Who asked for a condition on sizes: which op or Python condition, and which line of the user's program."""
+"""Who asked for a condition on sizes, as it was noted: which op or Python condition, and which line of the user's program."""
 
 # PyTorch and sympy are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
-import inspect
 import re
-import sysconfig
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from glob import escape, glob
 from pathlib import Path
-from traceback import FrameSummary, extract_tb
+from traceback import FrameSummary
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
-from torch._subclasses import functional_tensor
-from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from anyshape.dialects.locations import Origin
-from anyshape.frontends.torch.locations import innermost, source_line
+from anyshape.frontends.torch.locations import source_line
 
 CONDITION = "a condition in Python"
 BROADCAST = "a broadcast of an axis of size 1"
 DIVISION = "a division in Python"
 CALLER = "the caller's `dynamic_shapes`"
 
-OP_OF_CALL: Mapping[tuple[str, str], str] = {
-    (str(Path(inspect.getfile(torch.ops.aten.add.__class__))), "__call__"): "self",
-    (str(Path(functional_tensor.__file__)), "__torch_dispatch__"): "func",
-}
-"""The Python functions that call an op's C++ code, with their variables that hold the op."""
-
 _TORCH = str(Path(torch.__file__).parent)
-_ASKED = tuple(str(Path(torch.__file__).parent / name) for name in ("__init__.py", "fx"))
-"""Files through which a question goes from whoever asks it."""
-_PACKAGE = str(Path(__file__).parents[2])
-EXPORTING = frozenset(str(Path(__file__).with_name(name)) for name in ("capture.py", "exports.py"))
-"""Further out on the stack is whoever compiles the model."""
-_STANDARD, _SITE = (sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
 _FRAME_LINE = re.compile(r".*  # (?P<file>[^\n]+):(?P<line>\d+) in ")
 """PyTorch's short form of a frame: `code  # file:line in function`."""
-
-
-def asking() -> Origin | None:
-    """Who asks now: the outermost op that the model has called, or a condition in the model's own code, with the model's line.
-
-    Without a line where neither the stack nor the node that is being decomposed leads to the user's program, as in a model of
-    PyTorch's own layers; None where nothing is known.
-    """
-    asker: str | None = None
-    frame = inspect.currentframe()
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file in EXPORTING:
-            break
-        holder = OP_OF_CALL.get((file, frame.f_code.co_name))
-        if holder is not None:
-            asker = str(frame.f_locals.get(holder))
-        elif _is_users(file):
-            return Origin(asker or CONDITION, file, frame.f_lineno)
-        elif asker is None and file.startswith(_TORCH) and not file.startswith(_ASKED):
-            asker = f"PyTorch's {frame.f_code.co_name}"
-        frame = frame.f_back
-    found = innermost(fx_traceback.get_current_meta().get("stack_trace") or "")
-    if found is not None:
-        return Origin(asker or CONDITION, *found)
-    return None if asker is None else Origin(asker)
-
-
-def raised_at(error: BaseException) -> str | None:
-    """`file:line: code` of the innermost line of the user's program that an error went through."""
-    frames = [frame for frame in extract_tb(error.__traceback__) if _is_users(frame.filename)]
-    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else None
-
-
-def _is_users(file: str) -> bool:
-    in_library = file.startswith(_STANDARD) and not file.startswith(_SITE)
-    return not in_library and not file.startswith((_TORCH, _PACKAGE, "<eval_with_key>"))
 
 
 def origin_of_node(node: fx.Node) -> Origin:
@@ -165,9 +112,6 @@ __all__ = [
     "CALLER",
     "CONDITION",
     "DIVISION",
-    "EXPORTING",
-    "OP_OF_CALL",
-    "asking",
     "origin_at",
     "origin_of_guard",
     "origin_of_node",
