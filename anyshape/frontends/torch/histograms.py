@@ -39,6 +39,25 @@ def _edges(x: Tensor, bins: int, bounds: Sequence[float] | None) -> Tensor:
     return torch.where(place < (bins + 1) // 2, from_low, from_high)
 
 
+def _histogram(points: Tensor, edges: Sequence[Tensor], weight: Tensor | None, *, density: bool) -> Tensor:
+    """How many rows of points [n, d], or what weight of them, lie in each box of d bins; the last bins have their upper edges too."""
+    share = torch.ones_like(points[:, 0]) if weight is None else weight.reshape(-1)
+    box, inside = torch.zeros_like(share, dtype=torch.int64), torch.ones_like(share, dtype=torch.bool)
+    sizes = [each.shape[0] - 1 for each in edges]
+    for column, edge, size in zip(points.unbind(-1), edges, sizes, strict=True):
+        place = (torch.searchsorted(edge.contiguous(), column.contiguous(), right=True) - 1).clamp(max=size - 1)
+        inside = inside & (column >= edge[0]) & (column <= edge[-1])
+        box = box * size + place.clamp(min=0)
+    share = torch.where(inside, share, torch.zeros_like(share))
+    histogram = torch.zeros(math.prod(sizes), dtype=points.dtype).scatter_add(0, box, share).reshape(sizes)
+    if density:
+        histogram = histogram / histogram.sum()
+        for axis, edge in enumerate(edges):
+            widths = edge[1:] - edge[:-1]
+            histogram = histogram / widths.reshape([-1 if each == axis else 1 for each in range(len(edges))])
+    return histogram
+
+
 def histogram(
     x: Tensor,
     bins: Any,
@@ -49,14 +68,7 @@ def histogram(
 ) -> Any:
     """torch.histogram: how many elements, or what weight of them, lie in each bin; the last bin has its upper edge too."""
     edges = bins if isinstance(bins, Tensor) else _edges(x, bins, range)
-    row, count = x.reshape(-1), edges.shape[0] - 1
-    place = (torch.searchsorted(edges.contiguous(), row.contiguous(), right=True) - 1).clamp(max=count - 1)
-    inside = (row >= edges[0]) & (row <= edges[-1])
-    share = torch.ones_like(row) if weight is None else weight.reshape(-1)
-    share = torch.where(inside, share, torch.zeros_like(share))
-    histogram = torch.zeros(count, dtype=x.dtype).scatter_add(0, place.clamp(min=0), share)
-    if density:
-        histogram = histogram / histogram.sum() / (edges[1:] - edges[:-1])
+    histogram = _histogram(x.reshape(-1, 1), [edges], weight, density=density)
     return torch.return_types.histogram((histogram, edges))
 
 
@@ -73,27 +85,12 @@ def histogramdd(
     bins = [bins] * count if isinstance(bins, int) else list(bins)
     if len(bins) != count:
         raise RuntimeError(f"torch.histogramdd: got {len(bins)} numbers of bins or edges for {count} dimensions")
-    columns = points.unbind(-1)
     bounds = [None] * count if range is None else [range[2 * each : 2 * each + 2] for each in builtins.range(count)]
-    edges = [
+    edges = tuple(
         each if isinstance(each, Tensor) else _edges(column, each, bound)
-        for each, column, bound in zip(bins, columns, bounds, strict=True)
-    ]
-    share = torch.ones_like(points[:, 0]) if weight is None else weight.reshape(-1)
-    box, inside = torch.zeros_like(share, dtype=torch.int64), torch.ones_like(share, dtype=torch.bool)
-    sizes = [each.shape[0] - 1 for each in edges]
-    for column, edge, size in zip(columns, edges, sizes, strict=True):
-        place = (torch.searchsorted(edge.contiguous(), column.contiguous(), right=True) - 1).clamp(max=size - 1)
-        inside = inside & (column >= edge[0]) & (column <= edge[-1])
-        box = box * size + place.clamp(min=0)
-    share = torch.where(inside, share, torch.zeros_like(share))
-    histogram = torch.zeros(math.prod(sizes), dtype=x.dtype).scatter_add(0, box, share).reshape(sizes)
-    if density:
-        histogram = histogram / histogram.sum()
-        for axis, edge in enumerate(edges):
-            widths = edge[1:] - edge[:-1]
-            histogram = histogram / widths.reshape([-1 if each == axis else 1 for each in builtins.range(count)])
-    return torch.return_types.histogramdd((histogram, tuple(edges)))
+        for each, column, bound in zip(bins, points.unbind(-1), bounds, strict=True)
+    )
+    return torch.return_types.histogramdd((_histogram(points, edges, weight, density=density), edges))
 
 
 __all__ = ["histogram", "histogramdd"]
