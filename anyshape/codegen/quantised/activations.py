@@ -102,7 +102,7 @@ class _Rounding:
     def _store(self, integers: Value, codes: Value, at: int) -> None:
         b, shape = self.b, self.shape
         match shape.method:
-            case "bytes":
+            case "bytes" | "shorts":
                 low = b.convert(integers, b.i8)
                 if shape.planes == 1:
                     b.store(low, codes, at, alignment=1)

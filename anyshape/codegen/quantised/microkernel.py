@@ -183,6 +183,8 @@ class _Tile:
         if shape.method == "bytes":
             for vector in range(first, last):
                 totals = self._add_vector(reader.codes(weights.codes, vector), pieces, vector, totals)
+        elif shape.method == "shorts":
+            totals = self._add_shorts(reader, weights, pieces, totals)
         else:
             # Sums of additions would be reordered, and need more registers than there are, if the vectors were not in a loop.
             with b.for_(first, last, 1, totals) as loop:
@@ -194,6 +196,20 @@ class _Tile:
         return [
             b.add(b.shl(upper, 8), lower) for upper, lower in zip(totals[: self.rows], totals[self.rows :], strict=True)
         ]
+
+    def _add_shorts(
+        self, reader: WeightReader, weights: TileWeights, pieces: Value, totals: list[Value]
+    ) -> list[Value]:
+        """The totals after 32 columns, which are summed in 16 bits first."""
+        b, lanes = self.b, 2 * self.shape.lanes
+        assert self.shape.groups == 1  # as in all formats of 4 bits
+        with b.for_(0, VECTORS // 2, 1, [b.splat(0, b.i16, lanes)] * len(totals)) as loop:
+            sums = loop.args
+            for half, codes in enumerate(reader.both_codes(weights.codes, loop.index)):
+                sums = self._add_vector(codes, pieces, b.add(loop.index, half * VECTORS // 2), sums)
+            loop.yield_(*sums)
+        ones = b.splat(1, b.i16, lanes)
+        return [self._add_pairs(ones, sum_, total) for sum_, total in zip(loop.results, totals, strict=True)]
 
     def _add_vector(self, words: Value, pieces: Value, vector: int | Value, totals: list[Value]) -> list[Value]:
         """The totals, of each plane and row, after the four columns of a vector."""
@@ -211,7 +227,7 @@ class _Tile:
         """What the products of four columns take."""
         b = self.b
         match self.shape.method:
-            case "bytes":
+            case "bytes" | "shorts":
                 return [as_bytes(b, words)]
             case "pairs":
                 return [b.and_(self._halves(words), 0xFF), b.shr(self._halves(words), 8)]
@@ -224,13 +240,13 @@ class _Tile:
     def _factors(self, pieces: Value, codes: int, vector: int | Value) -> list[Value]:
         """The four activations that belong to a vector, in the form of `_operands`, in every lane; a row's begin at byte `codes`."""
         b, method = self.b, self.shape.method
-        size = 4 if method == "bytes" else 8
+        size = 4 if self.shape.in_bytes else 8
         if isinstance(vector, int):
             codes += size * vector
         else:
             pieces = b.offset(pieces, b.i8, b.mul(vector, size))
         match method:
-            case "bytes":
+            case "bytes" | "shorts":
                 return [as_bytes(b, self._number(pieces, codes, b.i32))]
             case "pairs":
                 return [self._halves(self._number(pieces, codes + 4 * each, b.i32)) for each in range(2)]
@@ -242,11 +258,19 @@ class _Tile:
         match self.shape.method:
             case "bytes":
                 return b.intrinsic(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, [total, weight, factor])
-            case "pairs":
-                name = {256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}[bits]
+            case "shorts":
+                name = {256: "llvm.x86.avx2.pmadd.ub.sw", 512: "llvm.x86.avx512.pmaddubs.w.512"}[bits]
                 return b.add(total, b.intrinsic(name, total.type, [weight, factor]))
+            case "pairs":
+                return self._add_pairs(weight, factor, total)
             case "plain":
                 return b.add(total, b.mul(weight, factor))
+
+    def _add_pairs(self, weight: Value, factor: Value, total: Value) -> Value:
+        """Products of 16-bit integers, two to a sum of 32 bits."""
+        b = self.b
+        name = {8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}[self.shape.lanes]
+        return b.add(total, b.intrinsic(name, total.type, [weight, factor]))
 
 
 __all__ = ["emit_tile", "tile_arguments", "tile_name"]

@@ -44,7 +44,7 @@ _SMALL_BLOCK_ROWS = 24
 _MAX_BLOCK_ROWS = 256
 _RUNS_PER_THREAD = 2
 """Tasks of a thread where rows are few and each task computes them."""
-_SPEED: Mapping[Method, float] = {"bytes": 2.8, "pairs": 0.8, "plain": 0.2}
+_SPEED: Mapping[Method, float] = {"bytes": 2.8, "shorts": 1.6, "pairs": 0.8, "plain": 0.2}
 """Multiply-adds in the time of one of f32, for each plane of activations."""
 _LINE = 64
 _CONTEXT = 4

@@ -14,10 +14,9 @@ Where neighbours share a scale, each piece of them holds it.
 | method | needs | integers of an activation | a step of a tile |
 |---|---|---|---|
 | `bytes` | VNNI | 32 bytes, or 32 upper bytes and 32 lower bytes | unsigned weight · signed byte, four to a sum |
+| `shorts` | AVX2 or AVX-512BW, codes of 4 bits | as `bytes` | the same, two to a sum of 16 bits, which holds 32 columns |
 | `pairs` | AVX2 or AVX-512BW | 16 bits; of four neighbours the even ones, then the odd ones | weights widened to 16 bits, two to a sum |
 | `plain` | nothing | 16 bits, in order | weights and activations widened to 32 bits |
-
-`vpmaddubsw` is not among them: two products of 8-bit codes do not fit its 16 bits.
 """
 
 from __future__ import annotations
@@ -26,15 +25,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from anyshape.dialects.block_formats import block_format
-from anyshape.dialects.packed_blocks import PANEL_ROWS, TILE_COLUMNS, PackedLayout
+from anyshape.dialects.packed_blocks import PANEL_ROWS, TILE_COLUMNS, VECTORS, PackedLayout
 from anyshape.support.machine import Machine
 
 Activations = Literal["int16", "int8"]
-Method = Literal["bytes", "pairs", "plain"]
+Method = Literal["bytes", "shorts", "pairs", "plain"]
 Sums = Literal["none", "integer", "real"]
 
 _LARGEST = {"int16": 127 * 256 + 127, "int8": 127}
 """The largest integer that an activation becomes: of 16 bits, the one whose upper and lower byte both are 127."""
+_SHORT, _BYTE = 1 << 15, 1 << 7
+"""What integers of 16 and 8 bits with a sign are below, or at in magnitude."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,12 @@ class BlockShape:
     @property
     def planes(self) -> int:
         """Products that make up one of an activation."""
-        return 2 if self.method == "bytes" and self.activations == "int16" else 1
+        return 2 if self.in_bytes and self.activations == "int16" else 1
+
+    @property
+    def in_bytes(self) -> bool:
+        """Activations are bytes; those of 16 bits a plane of upper and one of lower bytes."""
+        return self.method in ("bytes", "shorts")
 
     @property
     def scale_pieces(self) -> int:
@@ -90,7 +96,7 @@ class BlockShape:
     @property
     def code_bytes(self) -> int:
         """Bytes of the integers of 32 activations."""
-        return TILE_COLUMNS * (self.planes if self.method == "bytes" else 2)
+        return TILE_COLUMNS * (self.planes if self.in_bytes else 2)
 
     @property
     def groups(self) -> int:
@@ -122,18 +128,23 @@ class BlockShape:
 def block_shape(format: str, activations: Activations, machine: Machine) -> BlockShape:
     """The tiles for a format; ArgumentError for an unknown one."""
     lanes = min(PANEL_ROWS, machine.lanes(32))
-    return BlockShape(
-        PackedLayout(block_format(format)), activations, lanes, max(machine.registers, 8), _method(lanes, machine)
-    )
+    layout = PackedLayout(block_format(format))
+    return BlockShape(layout, activations, lanes, max(machine.registers, 8), _method(layout, lanes, machine))
 
 
-def _method(lanes: int, machine: Machine) -> Method:
+def _fits_shorts(layout: PackedLayout) -> bool:
+    """Whether 16 bits hold a word's sums of 32 columns, two products of each of its four columns at a time, whatever the codes."""
+    largest = ((1 << layout.format.code_bits) - 1) * _BYTE
+    return 2 * VECTORS * largest < _SHORT
+
+
+def _method(layout: PackedLayout, lanes: int, machine: Machine) -> Method:
     has = machine.features.__contains__
     if machine.architecture == "x86_64":
         if has("avx512vnni") and (lanes == 16 or (lanes == 8 and has("avx512vl"))):
             return "bytes"
         if has({16: "avx512bw", 8: "avx2"}.get(lanes, "")):
-            return "pairs"
+            return "shorts" if _fits_shorts(layout) else "pairs"
     return "plain"
 
 

@@ -94,6 +94,13 @@ class WeightReader:
         high = b.shl(self._shifted(words, _times(b, way, bits)), 4)
         return b.or_(b.and_(high, ((1 << bits) - 1) * 16 * _BYTES_OF_WORD), codes)
 
+    def both_codes(self, tile: Value, stored: Value) -> list[Value]:
+        """The codes of the two vectors that lie in one, where codes have 4 bits: of number `stored` and of the one VECTORS / 2 behind."""
+        b = self.b
+        assert self.shape.layout.format.code_bits == 4
+        words, mask = self._words(tile, stored), 15 * _BYTES_OF_WORD
+        return [b.and_(words, mask), b.and_(b.shr(words, 4), mask)]
+
     def _shifted(self, words: Value, places: int | Value) -> Value:
         """Shifted right; what crosses a byte's border is masked afterwards."""
         b = self.b

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anyshape.codegen.quantised import Activations
+from anyshape.codegen.quantised import Activations, block_shape
 from anyshape.dialects.block_formats import FORMATS, BlockFormat
 from tests.codegen.quantised.blocks import MACHINES, Array, driver, packed, runs_here
 from tests.dialects.test_block_formats import random_rows
@@ -92,3 +92,22 @@ def test_extreme_codes_do_not_saturate(name: str) -> None:
     for activations in ("int16", "int8"):
         got = driver(format, activations, name).run(x, form, panels)
         np.testing.assert_allclose(got, x.astype(np.float64) @ format.decode(rows).T, rtol=1e-6)
+
+
+@pytest.mark.parametrize("activations", ["int16", "int8"])
+@pytest.mark.parametrize("name", HERE)
+def test_extreme_codes_of_4_bits_do_not_saturate(name: str, activations: Activations) -> None:
+    """All codes 15 and activations whose bytes are at either end, where 16 bits just hold the sums of 32 columns."""
+    format = FORMATS["q4_1"]
+    rows = np.full((16, 4 * format.bytes), 0xFF, np.uint8)
+    rows.reshape(16, 4, -1)[..., :4] = np.array([1.0, 0.0], "<f2").view(np.uint8)
+    form, panels = packed(format, rows)
+    assert np.all(format.decode(rows) == 15)
+    largest = block_shape(format.name, activations, MACHINES[name][0]).largest
+    # 127·256 − 128 has the lower byte −128; the first number of the row makes one step of the integers 1.
+    q = np.array([[largest] * 128, [-largest] * 128, [127 * 256 - 128] * 128, [-127 * 256 - 127] * 128], np.float32)
+    if activations == "int8":
+        q = q[:2]
+    q[:, 0] = largest
+    got = driver(format, activations, name).run(q, form, panels)
+    np.testing.assert_allclose(got, q.astype(np.float64) @ format.decode(rows).T, rtol=1e-6)
