@@ -28,7 +28,7 @@ from anyshape.dialects.dhlo import (
     Slice,
     Transpose,
 )
-from anyshape.dialects.dhlo.base import attribute_of
+from anyshape.dialects.dhlo.attributes import attribute_of
 from anyshape.dialects.dhlo.fusion import YieldOp
 from anyshape.dialects.sizes import DimsAttr, dtype_of, numel, sizes_of, tensor
 from anyshape.fusion.roles import domain_of, is_elementwise, real_axes, reduced_axes

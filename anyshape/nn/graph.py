@@ -17,7 +17,8 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo import Array, ArrayType, Constant, ConstantStore, DhloOp, Weight
-from anyshape.dialects.dhlo.base import AttributeValue, function_type
+from anyshape.dialects.dhlo.attributes import AttributeValue
+from anyshape.dialects.dhlo.base import function_type
 from anyshape.dialects.dhlo.graph import set_facts, set_updates
 from anyshape.dialects.dtypes import BY_NAME, F32, U8, DType, dtype_of_numpy
 from anyshape.dialects.sizes import tensor

@@ -3,10 +3,10 @@
 from anyshape.dialects.arrays import Array, ArrayType, ConstantStore
 from anyshape.dialects.dhlo.assembly import Concatenate, Iota, Pad
 from anyshape.dialects.dhlo.attention import Attention
+from anyshape.dialects.dhlo.attributes import AttributeValue
 from anyshape.dialects.dhlo.base import (
     REQUIRED,
     Arg,
-    AttributeValue,
     DhloOp,
     Elementwise,
     Environment,

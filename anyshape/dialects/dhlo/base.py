@@ -23,21 +23,10 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import (
-    BoolAttr,
-    DenseArrayBase,
-    FloatAttr,
-    FunctionType,
-    IntegerAttr,
-    IntegerType,
-    NoneAttr,
-    StringAttr,
-    f64,
-    i64,
-)
+from xdsl.dialects.builtin import FunctionType, NoneAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
@@ -47,16 +36,14 @@ from xdsl.traits import Pure, is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.arrays import Array
+from anyshape.dialects.dhlo.attributes import AttributeValue, attribute_of, dims_attribute, value_of
 from anyshape.dialects.dhlo.laws import Law, Simplified, law, laws_of_class
 from anyshape.dialects.dhlo.parts import AxisPart
-from anyshape.dialects.dtypes import FLOATS, DType, dtype_of_type
+from anyshape.dialects.dtypes import FLOATS, DType
 from anyshape.dialects.scalars import Scalars
-from anyshape.dialects.sizes import DimsAttr, Tensor, dtype_of, sizes_of, tensor
+from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
 from anyshape.symbolic import Facts, Size, SizeLike
 
-AttributeValue: TypeAlias = (
-    bool | int | float | str | DType | Size | Sequence[int] | Sequence[Size] | Sequence[SizeLike] | Attribute | None
-)
 Environment: TypeAlias = Mapping[str, int]
 
 
@@ -130,51 +117,6 @@ class Sample:
     values: Mapping[int, str] = field(default_factory=dict[int, str])
     minimum: Mapping[str, int] = field(default_factory=dict[str, int])
     oracle: Oracle | None = None
-
-
-def attribute_of(value: AttributeValue) -> Attribute:
-    """A Python value as the attribute that ops carry it in."""
-    match value:
-        case Attribute():
-            return value
-        case bool():
-            return BoolAttr.from_bool(value)
-        case int():
-            return IntegerAttr(value, i64)
-        case float():
-            return FloatAttr(value, f64)
-        case str():
-            return StringAttr(value)
-        case DType():
-            return value.type
-        case Size():
-            return DimsAttr((value,))
-        case None:
-            return NoneAttr()
-        case _:
-            if all(isinstance(item, int) for item in value):
-                return DenseArrayBase.from_list(i64, [int(item) for item in value])  # pyright: ignore[reportArgumentType]
-            return DimsAttr(tuple(Size.of(item) for item in value))
-
-
-def value_of(attribute: Attribute) -> Any:
-    """The Python value of an attribute: the inverse of `attribute_of`."""
-    match attribute:
-        case IntegerAttr():
-            data = attribute.value.data
-            return bool(data) if attribute.type == BoolAttr.from_bool(True).type else data
-        case FloatAttr():
-            return attribute.value.data
-        case StringAttr():
-            return attribute.data
-        case DenseArrayBase():
-            return tuple(cast("DenseArrayBase[IntegerType]", attribute).get_values())
-        case DimsAttr():
-            return attribute.data
-        case NoneAttr():
-            return None
-        case _:
-            return dtype_of_type(attribute)
 
 
 class DhloOp(IRDLOperation, ABC):
@@ -294,7 +236,7 @@ class DhloOp(IRDLOperation, ABC):
     @classmethod
     def canonical(cls, attributes: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
         """The attributes in the one form in which they are stored, so that equal ops have equal text."""
-        lists = {key: _size_list(attributes[key]) for key in cls.SIZE_ATTRIBUTES}
+        lists = {key: dims_attribute(attributes[key]) for key in cls.SIZE_ATTRIBUTES}
         return {**attributes, **lists} if lists else attributes
 
     @classmethod
@@ -381,7 +323,7 @@ class DhloOp(IRDLOperation, ABC):
     @classmethod
     def _default_attribute(cls, key: str) -> Attribute:
         default = cls.DEFAULTS[key]
-        return _size_list(default) if key in cls.SIZE_ATTRIBUTES else attribute_of(default)
+        return dims_attribute(default) if key in cls.SIZE_ATTRIBUTES else attribute_of(default)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -397,13 +339,6 @@ class DhloOp(IRDLOperation, ABC):
             if default is not REQUIRED:
                 attributes.setdefault(key, cls._default_attribute(key))
         return cls(operands=[values], result_types=[list(type.outputs.data)], attributes=attributes)
-
-
-def _size_list(value: Any) -> DimsAttr:
-    if isinstance(value, DimsAttr):
-        return value
-    sizes: Sequence[SizeLike] = (value,) if isinstance(value, int | Size) else value
-    return DimsAttr(tuple(Size.of(size) for size in sizes))
 
 
 REQUIRED: Any = NoneAttr()

@@ -11,7 +11,8 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.arrays import Array, ConstantStore
-from anyshape.dialects.dhlo.base import REQUIRED, AttributeValue, DhloOp, Environment, Points, Sample
+from anyshape.dialects.dhlo.attributes import AttributeValue
+from anyshape.dialects.dhlo.base import REQUIRED, DhloOp, Environment, Points, Sample
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dtypes import BY_NAME, I64, DType, dtype_of_numpy, dtype_of_type
 from anyshape.dialects.sizes import Tensor, tensor

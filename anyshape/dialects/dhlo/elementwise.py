@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.ir import SSAValue
 
-from anyshape.dialects.dhlo.base import Arg, Array, AttributeValue, Elementwise, Environment, Oracle, Points, Sample
+from anyshape.dialects.dhlo.attributes import AttributeValue
+from anyshape.dialects.dhlo.base import Arg, Array, Elementwise, Environment, Oracle, Points, Sample
 from anyshape.dialects.dtypes import BF16, DTYPES, F16, F32, FLOATS, INTEGERS, DType
 from anyshape.dialects.scalars import Scalars
 

@@ -12,7 +12,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.dhlo.assembly import Iota
-from anyshape.dialects.dhlo.base import AttributeValue, DhloOp, attribute_of, value_of
+from anyshape.dialects.dhlo.attributes import AttributeValue, attribute_of, value_of
+from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dhlo.constant import Constant
 from anyshape.dialects.dtypes import F32, I64, DType
 from anyshape.dialects.sizes import RelationAttr, tensor

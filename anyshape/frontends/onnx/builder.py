@@ -52,7 +52,7 @@ from anyshape.dialects.dhlo import (
     Slice,
     Transpose,
 )
-from anyshape.dialects.dhlo.base import AttributeValue
+from anyshape.dialects.dhlo.attributes import AttributeValue
 from anyshape.dialects.dtypes import BOOL, F64, I64, DType
 from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import numel

@@ -14,7 +14,8 @@ from torch._ops import OpOverload
 from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import Ceil, Floor, IsInf, IsNan, RoundNearestEven, Trunc
-from anyshape.dialects.dhlo.base import AttributeValue, DhloOp, Elementwise
+from anyshape.dialects.dhlo.attributes import AttributeValue
+from anyshape.dialects.dhlo.base import DhloOp, Elementwise
 from anyshape.dialects.dtypes import BOOL
 from anyshape.frontends.torch import (
     antialias,

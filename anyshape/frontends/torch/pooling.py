@@ -12,7 +12,8 @@ from anyshape.dialects.dhlo.adaptive import (
     AdaptiveMaxPool,
     AdaptiveMaxPoolIndex,
 )
-from anyshape.dialects.dhlo.base import AttributeValue, DhloOp
+from anyshape.dialects.dhlo.attributes import AttributeValue
+from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dhlo.pooling import AvgPool, MaxPool, MaxPoolIndex
 from anyshape.dialects.sizes import sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
