@@ -34,7 +34,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from onnx import GraphProto
 from xdsl.ir import SSAValue
 
@@ -45,30 +44,26 @@ from anyshape.dialects.dhlo import (
     Concatenate,
     Convert,
     DhloOp,
-    Divide,
     Gather,
     Select,
-    SizeOf,
     Slice,
     Transpose,
 )
 from anyshape.dialects.dhlo.attributes import AttributeValue
-from anyshape.dialects.dtypes import BOOL, F64, I64, DType
+from anyshape.dialects.dtypes import BOOL, I64, DType
 from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import numel
 from anyshape.frontends.onnx.branches import guarded_gather
 from anyshape.frontends.onnx.evaluation import constant_elements
-from anyshape.frontends.onnx.ratios import Ratio
+from anyshape.frontends.onnx.known_tensors import tensor_of
 from anyshape.frontends.onnx.refusals import Malformed, Unsupported
 from anyshape.frontends.onnx.registry import STANDARD, find_lowering
 from anyshape.frontends.onnx.signatures import applied
 from anyshape.frontends.onnx.values import Anything, Known, Value, as_objects, sizes_text
 from anyshape.nn import Graph, Tensor
 from anyshape.symbolic import Relation, Size, SizeLike, broadcast_size
-from anyshape.symbolic.relation import RelationOp
 
 ZERO, ONE = Size.const(0), Size.const(1)
-DIRECTIONS: dict[RelationOp, str] = {"==": "eq", "!=": "ne", "<=": "le", "<": "lt"}
 
 
 @dataclass(frozen=True)
@@ -182,33 +177,8 @@ class GraphBuilder:
         if isinstance(value, Tensor):
             return value
         if id(value) not in self._made:
-            self._made[id(value)] = value, self._made_of(value)
+            self._made[id(value)] = value, tensor_of(self, value)
         return self._made[id(value)][1]
-
-    def _made_of(self, value: Known) -> Tensor:
-        dtype = value.dtype
-        if value.is_literal:
-            if value.elements.size and (value.rank == 0 or value.elements.size > 1) and _is_uniform(value.elements):
-                return self.constant(value.elements.flat[0].item(), dtype, value.sizes)
-            return self.graph.array(value.elements)
-        scalars = [self._element(each, dtype) for each in value.elements.flat]
-        if value.rank == 0:
-            return scalars[0]
-        row = [self.reshape(each, (1,)) for each in scalars]
-        return self.reshape(row[0] if len(row) == 1 else self.emit(Concatenate, *row, axis=0), value.sizes)
-
-    def _element(self, element: Size | Relation | Ratio | float | bool, dtype: DType) -> Tensor:
-        if isinstance(element, Ratio):
-            size = self.convert(self.emit(SizeOf, size=element.size), F64)
-            return self.convert(self.binary(Divide, size, element.divisor), dtype)
-        if isinstance(element, float):
-            return self.constant(element, dtype)
-        if isinstance(element, Relation):
-            sides = (self.emit(SizeOf, size=side) for side in (element.lhs, element.rhs))
-            return self.emit(Compare, *sides, direction=DIRECTIONS[element.op])
-        if isinstance(element, bool):
-            return self.constant(element, dtype)
-        return self.convert(self.emit(SizeOf, size=Size.of(element)), dtype)
 
     def operand(self, value: Value | float | bool, dtype: DType, sizes: Sequence[SizeLike] = ()) -> Tensor:
         """A value converted to `dtype`; or a number as a constant of that dtype and these sizes."""
@@ -487,14 +457,6 @@ def _check_extent(tensor: Tensor) -> None:
 
 def _no_graph(_: GraphProto) -> list[Value]:
     raise Unsupported("a graph outside of a node")
-
-
-def _is_uniform(elements: Array) -> bool:
-    """Whether all elements are the same bits."""
-    if elements.dtype.kind not in "biuf" or elements.flat[0] != elements.flat[-1]:
-        return False
-    first = elements.flat[0]
-    return bool((elements == first).all()) and (bool(first) or not np.signbit(elements).any())
 
 
 __all__ = ["FOLDED_ELEMENTS", "ONE", "SEED_NAME", "ZERO", "GraphBuilder", "NodeState"]
