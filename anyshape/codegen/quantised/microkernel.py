@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import AttributeSpec, ModuleBuilder, Type, Value
 from anyshape.codegen.quantised.shape import BlockShape
-from anyshape.codegen.quantised.weights import TileWeights, WeightReader, as_bytes
+from anyshape.codegen.quantised.weights import PanelReader, TileWeights, WeightReader, as_bytes
 from anyshape.codegen.tiles.product import vector_bitcast
 from anyshape.dialects.packed_blocks import PANEL_ROWS, TILE_COLUMNS, VECTORS
 
@@ -45,37 +45,48 @@ def emit_tile(module: ModuleBuilder, shape: BlockShape, rows: int) -> None:
         activations, first, panel_bytes, units, out, out_row, init, init_step, columns = f.args
         with b.for_(0, columns, PANEL_ROWS) as loop:
             panel = b.offset(first, b.i8, b.mul(b.div(loop.index, PANEL_ROWS), panel_bytes))
-            for part in range(shape.parts):
-                tile = _Tile(b, shape, rows, part)
-                left = b.sub(columns, b.add(loop.index, part * shape.lanes))
-                # A vector without columns is put at the row's start: some machines take long for a page that is not there even
-                # where every lane is off.
-                own = b.select(b.cmp("sgt", left, 0), b.const(b.i64, part * shape.lanes), 0) if part else 0
-                mask = b.tail_mask(left, shape.lanes)
-                start = b.offset(init, b.f32, b.add(b.mul(loop.index, init_step), own))
-                start = b.load(start, b.f32, width=shape.lanes, mask=mask)
-                to = b.offset(out, b.f32, b.add(loop.index, own))
-                for row, sum_ in enumerate(tile.sums(activations, panel, units, start)):
+            together = shape.parts_together(rows)
+            for first_part in range(0, shape.parts, together):
+                tile = _Tile(b, shape, rows, range(first_part, first_part + together))
+                places = [tile.place(part, columns, loop.index) for part in tile.parts]
+                starts: list[Value] = []
+                for own, mask in places:
+                    start = b.offset(init, b.f32, b.add(b.mul(loop.index, init_step), own))
+                    starts.append(b.load(start, b.f32, width=shape.lanes, mask=mask))
+                for number, sum_ in enumerate(tile.sums(activations, panel, units, starts)):
+                    part, row = divmod(number, rows)
+                    own, mask = places[part]
+                    to = b.offset(out, b.f32, b.add(loop.index, own))
                     b.store(sum_, b.offset(to, b.f32, b.mul(out_row, row)), mask=mask)
 
 
 @dataclass(frozen=True)
 class _Tile:
-    """The sums of `rows` rows, a vector each."""
+    """The sums of `rows` rows with some vectors of a panel, those of one vector before those of the next."""
 
     b: Builder
     shape: BlockShape
     rows: int
-    part: int
+    parts: range
 
-    def sums(self, activations: Value, panel: Value, units: Value, start: Value) -> list[Value]:
+    def place(self, part: int, columns: Value, first: Value) -> tuple[Value | int, Value]:
+        """Where in a row's columns of the panel from column `first` on a vector lies, and which of its columns exist."""
+        b, lanes = self.b, self.shape.lanes
+        left = b.sub(columns, b.add(first, part * lanes))
+        # A vector without columns is put at the row's start: some machines take long for a page that is not there even where
+        # every lane is off.
+        own = b.select(b.cmp("sgt", left, 0), b.const(b.i64, part * lanes), 0) if part else 0
+        return own, b.tail_mask(left, lanes)
+
+    def sums(self, activations: Value, panel: Value, units: Value, starts: list[Value]) -> list[Value]:
         b, layout = self.b, self.shape.layout
-        reader = WeightReader(b, self.shape, self.part)
+        reader = PanelReader([WeightReader(b, self.shape, part) for part in self.parts])
+        start = [start for start in starts for _ in range(self.rows)]
         piece_bytes = self.rows * self.shape.row_bytes
         if self.shape.scale_pieces > 1:
             grouped = self._grouped_sums if layout.tiles_of_unit == 1 else self._grouped_sums_of_units
             return grouped(reader, (activations, panel, units), start)
-        with b.for_(0, units, 1, [start] * self.rows) as loop:
+        with b.for_(0, units, 1, start) as loop:
             unit = b.offset(panel, b.i8, b.mul(loop.index, layout.unit_bytes))
             pieces = b.offset(activations, b.i8, b.mul(loop.index, piece_bytes * layout.tiles_of_unit))
             numbers = reader.unit(unit)
@@ -94,17 +105,17 @@ class _Tile:
         return loop.results
 
     def _grouped_sums(
-        self, reader: WeightReader, operands: tuple[Value, Value, Value], start: Value
+        self, reader: PanelReader, operands: tuple[Value, Value, Value], start: list[Value]
     ) -> list[Value]:  # fmt: skip
         """The sums where `scale_pieces` pieces share a scale, each a unit of weights."""
         b, shape = self.b, self.shape
         activations, panel, units = operands
         piece_bytes = self.rows * shape.row_bytes
         zero = b.splat(0, b.f32, shape.lanes)
-        with b.for_(0, units, shape.scale_pieces, [start] * self.rows) as loop:
+        with b.for_(0, units, shape.scale_pieces, start) as loop:
             count = b.minimum(b.sub(units, loop.index), shape.scale_pieces)
             first = b.offset(activations, b.i8, b.mul(loop.index, piece_bytes))
-            with b.for_(0, count, 1, [zero] * self.rows) as each:
+            with b.for_(0, count, 1, [zero] * len(start)) as each:
                 unit = b.offset(panel, b.i8, b.mul(b.add(loop.index, each.index), shape.layout.unit_bytes))
                 self._prefetch(unit, shape.layout.unit_bytes)
                 pieces = b.offset(first, b.i8, b.mul(each.index, piece_bytes))
@@ -113,21 +124,21 @@ class _Tile:
         return loop.results
 
     def _grouped_sums_of_units(
-        self, reader: WeightReader, operands: tuple[Value, Value, Value], start: Value
+        self, reader: PanelReader, operands: tuple[Value, Value, Value], start: list[Value]
     ) -> list[Value]:  # fmt: skip
         """The sums where a unit of weights has several times `scale_pieces` tiles."""
         b, shape, layout = self.b, self.shape, self.shape.layout
         activations, panel, units = operands
         piece_bytes = self.rows * shape.row_bytes
         zero = b.splat(0, b.f32, shape.lanes)
-        with b.for_(0, units, 1, [start] * self.rows) as loop:
+        with b.for_(0, units, 1, start) as loop:
             unit = b.offset(panel, b.i8, b.mul(loop.index, layout.unit_bytes))
             pieces = b.offset(activations, b.i8, b.mul(loop.index, piece_bytes * layout.tiles_of_unit))
             numbers = reader.unit(unit)
             self._prefetch(unit, layout.tiles)
             with b.for_(0, layout.tiles_of_unit, shape.scale_pieces, loop.args) as group:
                 first = b.offset(pieces, b.i8, b.mul(group.index, piece_bytes))
-                with b.for_(0, shape.scale_pieces, 1, [zero] * self.rows) as each:
+                with b.for_(0, shape.scale_pieces, 1, [zero] * len(start)) as each:
                     number = b.add(group.index, each.index)
                     place = b.offset(unit, b.i8, b.add(b.mul(number, layout.tile_bytes), layout.tiles))
                     self._prefetch(place, layout.tile_bytes)
@@ -142,26 +153,32 @@ class _Tile:
         """What was summed before, and sums of each row times the scale that its pieces share."""
         b, shape = self.b, self.shape
         scales = [self._number(pieces, shape.scale_offset(self.rows, row), b.f32) for row in range(self.rows)]
+        scales *= len(self.parts)
         return [b.fma(sum_, scale, other) for sum_, scale, other in zip(sums, scales, before, strict=True)]
 
     def _prefetch(self, place: Value, size: int) -> None:
-        if self.part == 0:
+        if 0 in self.parts:
             for byte in range(0, size, _LINE):
                 self.b.prefetch(place, self.b.i8, _BYTES_AHEAD + byte)
 
-    def _add_tile(self, reader: WeightReader, weights: TileWeights, pieces: Value, sums: list[Value]) -> list[Value]:
+    def _add_tile(
+        self, reader: PanelReader, weights: list[TileWeights], pieces: Value, sums: list[Value]
+    ) -> list[Value]:
         """The sums after 32 more columns."""
-        b, shape, added = self.b, self.shape, list(sums)
+        b, shape, rows, added = self.b, self.shape, self.rows, list(sums)
         for group in range(shape.groups):
-            for row, total in enumerate(self._integer_sums(reader, weights, pieces, group)):
-                scale = weights.scales[group]
+            for number, total in enumerate(self._integer_sums(reader, weights, pieces, group)):
+                part, row = divmod(number, rows)
+                scale = weights[part].scales[group]
                 if shape.scale_pieces == 1:
-                    scale = b.mul(scale, self._number(pieces, shape.scale_offset(self.rows, row), b.f32))
-                added[row] = b.fma(b.convert(total, b.f32), scale, added[row])
-        if weights.minimum is not None:
-            for row in range(self.rows):
-                real = self._number(pieces, shape.sum_offset(self.rows, row), b.f32)
-                added[row] = b.fma(weights.minimum, real, added[row])
+                    scale = b.mul(scale, self._number(pieces, shape.scale_offset(rows, row), b.f32))
+                added[number] = b.fma(b.convert(total, b.f32), scale, added[number])
+        for number in range(len(added)):
+            part, row = divmod(number, rows)
+            minimum = weights[part].minimum
+            if minimum is not None:
+                real = self._number(pieces, shape.sum_offset(rows, row), b.f32)
+                added[number] = b.fma(minimum, real, added[number])
         return added
 
     def _number(self, pieces: Value, offset: int, type_: Type) -> Value:
@@ -169,47 +186,57 @@ class _Tile:
         b = self.b
         return b.broadcast(b.load(b.offset(pieces, b.i8, offset), type_, alignment=1), self.shape.lanes)
 
-    def _integer_sums(self, reader: WeightReader, weights: TileWeights, pieces: Value, group: int) -> list[Value]:
+    def _integer_sums(self, reader: PanelReader, weights: list[TileWeights], pieces: Value, group: int) -> list[Value]:
         """Σ q·(u − z) over the columns of a group, for each row."""
-        b, shape = self.b, self.shape
+        b, shape, rows = self.b, self.shape, self.rows
         zero = b.splat(0, b.i32, shape.lanes)
-        start = [zero] * self.rows
+        start = [zero] * rows
         if shape.sums == "integer":
-            places = [shape.sum_offset(self.rows, row, group) for row in range(self.rows)]
+            places = [shape.sum_offset(rows, row, group) for row in range(rows)]
             start = [self._number(pieces, place, b.i32) for place in places]
-        totals = [*[zero] * (self.rows * (shape.planes - 1)), *start]
-        per_group = VECTORS // shape.groups
+        before = [*[zero] * (rows * (shape.planes - 1)), *start]
+        if shape.method == "shorts":
+            totals = self._add_shorts(reader, weights, pieces, before)
+        else:
+            totals = [self._add_group(*each, pieces, group, before) for each in zip(reader.parts, weights, strict=True)]
+        if shape.planes == 1:
+            return [total for each in totals for total in each]
+        pairs = [pair for each in totals for pair in zip(each[:rows], each[rows:], strict=True)]
+        return [b.add(b.shl(upper, 8), lower) for upper, lower in pairs]
+
+    def _add_group(
+        self, reader: WeightReader, weights: TileWeights, pieces: Value, group: int, totals: list[Value]
+    ) -> list[Value]:
+        """The totals of one vector of rows, of each plane and row, after the columns of a group."""
+        per_group = VECTORS // self.shape.groups
         first, last = group * per_group, (group + 1) * per_group
-        if shape.method == "bytes":
+        if self.shape.method == "bytes":
             for vector in range(first, last):
                 totals = self._add_vector(reader.codes(weights.codes, vector), pieces, vector, totals)
-        elif shape.method == "shorts":
-            totals = self._add_shorts(reader, weights, pieces, totals)
-        else:
-            # Sums of additions would be reordered, and need more registers than there are, if the vectors were not in a loop.
-            with b.for_(first, last, 1, totals) as loop:
-                codes = reader.codes(weights.codes, loop.index)
-                loop.yield_(*self._add_vector(codes, pieces, loop.index, loop.args))
-            totals = loop.results
-        if shape.planes == 1:
             return totals
-        return [
-            b.add(b.shl(upper, 8), lower) for upper, lower in zip(totals[: self.rows], totals[self.rows :], strict=True)
-        ]
+        # Sums of additions would be reordered, and need more registers than there are, if the vectors were not in a loop.
+        with self.b.for_(first, last, 1, totals) as loop:
+            codes = reader.codes(weights.codes, loop.index)
+            loop.yield_(*self._add_vector(codes, pieces, loop.index, loop.args))
+        return loop.results
 
     def _add_shorts(
-        self, reader: WeightReader, weights: TileWeights, pieces: Value, totals: list[Value]
-    ) -> list[Value]:
-        """The totals after 32 columns, which are summed in 16 bits first."""
-        b, lanes = self.b, 2 * self.shape.lanes
+        self, reader: PanelReader, weights: list[TileWeights], pieces: Value, totals: list[Value]
+    ) -> list[list[Value]]:
+        """The totals of each vector of rows after 32 columns, which are summed in 16 bits first."""
+        b, lanes, count = self.b, 2 * self.shape.lanes, len(totals)
         assert self.shape.groups == 1  # as in all formats of 4 bits
-        with b.for_(0, VECTORS // 2, 1, [b.splat(0, b.i16, lanes)] * len(totals)) as loop:
-            sums = loop.args
-            for half, codes in enumerate(reader.both_codes(weights.codes, loop.index)):
-                sums = self._add_vector(codes, pieces, b.add(loop.index, half * VECTORS // 2), sums)
+        with b.for_(0, VECTORS // 2, 1, [b.splat(0, b.i16, lanes)] * (count * len(self.parts))) as loop:
+            sums: list[Value] = []
+            for number, (part, own) in enumerate(zip(reader.parts, weights, strict=True)):
+                added = loop.args[number * count : (number + 1) * count]
+                for half, codes in enumerate(part.both_codes(own.codes, loop.index)):
+                    added = self._add_vector(codes, pieces, b.add(loop.index, half * VECTORS // 2), added)
+                sums += added
             loop.yield_(*sums)
         ones = b.splat(1, b.i16, lanes)
-        return [self._add_pairs(ones, sum_, total) for sum_, total in zip(loop.results, totals, strict=True)]
+        found = [self._add_pairs(ones, sum_, totals[number % count]) for number, sum_ in enumerate(loop.results)]
+        return [found[number * count : (number + 1) * count] for number in range(len(self.parts))]
 
     def _add_vector(self, words: Value, pieces: Value, vector: int | Value, totals: list[Value]) -> list[Value]:
         """The totals, of each plane and row, after the four columns of a vector."""

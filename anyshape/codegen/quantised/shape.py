@@ -70,6 +70,12 @@ class BlockShape:
         """Vectors that the 16 rows of a panel take."""
         return PANEL_ROWS // self.lanes
 
+    def parts_together(self, rows: int) -> int:
+        """Vectors of a panel's rows that a tile of `rows` rows multiplies at once: all, where their sums take a quarter of the
+        registers, since each activation is then fetched once for them. More sums would be put aside between pieces."""
+        fits = self.method == "shorts" and 4 * self.parts * self.planes * rows <= self.registers
+        return self.parts if fits else 1
+
     @property
     def max_rows(self) -> int:
         """Rows of the largest register tile: two or three vectors of sums of each fit the registers."""

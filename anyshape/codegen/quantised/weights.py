@@ -109,6 +109,21 @@ class WeightReader:
         return b.shr(words, b.broadcast(b.convert(places, b.i32), b.width(words)))
 
 
+@dataclass(frozen=True)
+class PanelReader:
+    """Reads the rows of a panel that are in some of its vectors."""
+
+    parts: list[WeightReader]
+
+    def unit(self, unit: Value) -> list[UnitNumbers]:
+        """The numbers of a unit, for each vector."""
+        return [part.unit(unit) for part in self.parts]
+
+    def tile(self, unit: Value, numbers: list[UnitNumbers], number: int | Value) -> list[TileWeights]:
+        """Tile `number` of a unit, for each vector."""
+        return [part.tile(unit, own, number) for part, own in zip(self.parts, numbers, strict=True)]
+
+
 def _divided(b: Builder, number: int | Value, divisor: int) -> tuple[int | Value, int | Value]:
     """(quotient, remainder)."""
     if isinstance(number, int):
@@ -127,4 +142,4 @@ def as_bytes(b: Builder, words: Value) -> Value:
     return vector_bitcast(b, words, b.i8, 4 * lanes)
 
 
-__all__ = ["TileWeights", "UnitNumbers", "WeightReader", "as_bytes"]
+__all__ = ["PanelReader", "TileWeights", "UnitNumbers", "WeightReader", "as_bytes"]

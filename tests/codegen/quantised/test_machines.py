@@ -60,5 +60,10 @@ def test_avx2_multiplies_32_products_of_4_bits_with_two_instructions_and_a_broad
     for activations, planes in (("int8", 1), ("int16", 2)):
         for rows, text in functions("q4_1", activations, "avx2").items():
             for block in multiplying_blocks(text):
-                counts = [sum(name in line for line in block) for name in ("vpmaddubsw", "vpaddw", "vpbroadcastd")]
-                assert counts == [2 * rows * planes] * 3
+                products, sums, fetched = (
+                    sum(name in line for line in block) for name in ("vpmaddubsw", "vpaddw", "vpbroadcastd")
+                )
+                # Few rows meet both vectors of a panel's row at once.
+                parts = 2 if rows * planes <= 2 else 1
+                assert products == sums == 2 * parts * rows * planes
+                assert fetched == 2 * rows * planes
