@@ -24,6 +24,7 @@ from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.frontends.torch.conditions import plain_form
 from anyshape.frontends.torch.dtypes import dtype_of_torch
 from anyshape.frontends.torch.locations import location_of
+from anyshape.frontends.torch.openings import one_or
 from anyshape.frontends.torch.origins import origin_of_node
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.frontends.torch.unsupported import Unsupported
@@ -164,6 +165,22 @@ class GraphBuilder:
         if first < 0:
             raise Unsupported(f"{len(source)} axes cannot be broadcast to {len(target)}")
         return self.emit(BroadcastInDim, x, dimensions=tuple(range(first, len(target))), sizes=target)
+
+    def checked_broadcast(self, x: SSAValue, sizes: Sequence[SizeLike], what: str) -> SSAValue:
+        """`broadcast` where PyTorch's shape rule compares nothing: that each axis of x is 1 or has its size is required."""
+        target = tuple(Size.of(size) for size in sizes)
+        for own, size in zip(reversed(sizes_of(x.type)), reversed(target), strict=False):
+            if own.constant_or(None) != 1 and (own, size) not in self.openings:
+                self.require(one_or(own, size), what)
+        return self.broadcast(x, target)
+
+    def require_sizes(self, x: SSAValue, sizes: Sequence[SizeLike], what: str) -> None:
+        """The program is defined only where x has these sizes, which PyTorch's shape rule does not compare."""
+        own = sizes_of(x.type)
+        if len(own) != len(sizes):
+            raise Unsupported(f"{what}: {len(own)} axes instead of {len(sizes)}")
+        for each, size in zip(own, sizes, strict=True):
+            self.require(each.eq(size), what)
 
     def common_sizes(self, *shapes: Sequence[Size]) -> tuple[Size, ...]:
         """The sizes of the broadcast of tensors of these sizes."""

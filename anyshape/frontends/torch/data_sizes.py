@@ -33,6 +33,7 @@ from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lower
 from anyshape.frontends.torch.elementwise import as_bool
 from anyshape.frontends.torch.indexing import gathered, indexed
 from anyshape.frontends.torch.movement import sliced, transposed
+from anyshape.frontends.torch.openings import alike
 from anyshape.frontends.torch.scattering import scattered
 from anyshape.frontends.torch.sorting import starts_of_runs, taken
 from anyshape.frontends.torch.unsupported import Unsupported
@@ -114,7 +115,11 @@ def lower_nonzero_static(builder: GraphBuilder, x: SSAValue, *, size: Value, fil
 @lowers("aten.masked_select.default")
 def lower_masked_select(builder: GraphBuilder, x: SSAValue, mask: SSAValue) -> SSAValue:
     """The elements where the mask holds"""
-    sizes = builder.common_sizes(sizes_of(x.type), sizes_of(mask.type))
+    own, of_mask = sizes_of(x.type), sizes_of(mask.type)
+    for pair in zip(reversed(own), reversed(of_mask), strict=False):
+        if all(size.constant_or(None) != 1 for size in pair) and not builder.openings & {pair, pair[::-1]}:
+            builder.require(alike(*sorted(pair, key=str)), "masked_select")
+    sizes = builder.common_sizes(own, of_mask)
     row, chosen = (_flat(builder, builder.broadcast(each, sizes)) for each in (x, mask))
     return gathered(builder, row, (0,), [places(builder, chosen, builder.result_sizes[0])], 0)
 

@@ -292,6 +292,7 @@ def lower_put(
     sizes = sizes_of(x.type)
     row = builder.reshape(x, (numel(sizes),))
     at = builder.reshape(from_start(builder, index, numel(sizes)), (numel(sizes_of(index.type)),))
+    builder.require(numel(sizes_of(source.type)).eq(numel(sizes_of(index.type))), "put")
     changes = builder.reshape(builder.convert(source, dtype_of(x.type)), sizes_of(at.type))
     return builder.reshape(scattered(builder, row, [at], changes, "sum" if accumulate else "set"), sizes)
 

@@ -59,13 +59,17 @@ def lower_slice_scatter(
     axis = axis_of(dim, rank_of(x.type))
     size = sizes_of(x.type)[axis]
     part = builder.convert(part, dtype_of(x.type))
-    if sizes_of(part.type)[axis] == size:
+    length = sizes_of(part.type)[axis] if rank_of(part.type) == rank_of(x.type) else size
+    builder.require_sizes(
+        part, [length if each == axis else own for each, own in enumerate(sizes_of(x.type))], "slice_scatter"
+    )
+    if length == size:
         return part
     first = ZERO if start is None else Size.of(start)
     if start is not None and builder.is_negative(start, 3):
         first = size + first
     if step != 1:
-        return replaced_rows(builder, x, axis, _counted(builder, sizes_of(part.type)[axis], first, step), part)
+        return replaced_rows(builder, x, axis, _counted(builder, length, first, step), part)
     return updated(builder, x, part, axis, first)
 
 
@@ -102,7 +106,7 @@ def lower_index_put(
     """x with x[i, :, j] = part, or + part; index tensors broadcast together, masks choose elements, of equal indices the last wins"""
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if not given:
-        part = builder.broadcast(builder.convert(part, dtype_of(x.type)), sizes_of(x.type))
+        part = builder.checked_broadcast(builder.convert(part, dtype_of(x.type)), sizes_of(x.type), "index_put")
         return accumulated(builder, x, part) if accumulate else part
     if any(dtype_of(index.type).is_bool for _, index in given):
         return _put_where(builder, x, given, part, accumulate)
@@ -111,7 +115,8 @@ def lower_index_put(
         start = _first_of_range(builder, index)
         if start is not None:
             sizes = [_count(index) if each == axis else size for each, size in enumerate(sizes_of(x.type))]
-            return updated(builder, x, builder.broadcast(builder.convert(part, dtype_of(x.type)), sizes), axis, start)
+            part = builder.checked_broadcast(builder.convert(part, dtype_of(x.type)), sizes, "index_put")
+            return updated(builder, x, part, axis, start)
     return _put_at(builder, x, given, part, "sum" if accumulate else "set")
 
 
@@ -125,7 +130,7 @@ def _put_at(
     kept = [axis for axis in range(len(sizes)) if axis not in axes]
     at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
     read = [*(sizes[axis] for axis in kept[:at]), *common, *(sizes[axis] for axis in kept[at:])]
-    part = builder.broadcast(builder.convert(part, dtype_of(x.type)), read)
+    part = builder.checked_broadcast(builder.convert(part, dtype_of(x.type)), read, "index_put")
     front = [*range(at, at + len(common)), *range(at), *range(at + len(common), len(read))]
     wrapped = [builder.broadcast(from_start(builder, index, sizes[axis]), common) for axis, index in given]
     return scattered_at(builder, x, axes, wrapped, transposed(builder, part, front), kind)
@@ -144,15 +149,16 @@ def _put_where(
     axis, mask = given[0]
     sizes, depth = sizes_of(x.type), rank_of(mask.type)
     after = len(sizes) - axis - depth
+    builder.require_sizes(mask, sizes[axis : axis + depth], "index_put")
     own = sizes_of(part.type)
     part = builder.convert(part, dtype_of(x.type))
     merged = (*sizes[:axis], numel(sizes[axis : axis + depth]), *sizes[axis + depth :])
     if len(own) <= after or own[len(own) - after - 1] == ONE:
-        part = builder.broadcast(part, (*sizes[:axis], ONE, *sizes[axis + depth :]))
+        part = builder.checked_broadcast(part, (*sizes[:axis], ONE, *sizes[axis + depth :]), "index_put")
         part = builder.broadcast(part, merged)
     else:
         rows = own[len(own) - after - 1]
-        part = builder.broadcast(part, (*sizes[:axis], rows, *sizes[axis + depth :]))
+        part = builder.checked_broadcast(part, (*sizes[:axis], rows, *sizes[axis + depth :]), "index_put")
         part = rows_of_mask(builder, part, axis, builder.reshape(mask, (merged[axis],)))
     part = builder.reshape(part, sizes)
     chosen = builder.emit(BroadcastInDim, mask, dimensions=tuple(range(axis, axis + depth)), sizes=sizes)

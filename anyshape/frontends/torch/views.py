@@ -23,7 +23,7 @@ from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lower
 from anyshape.frontends.torch.movement import transposed
 from anyshape.frontends.torch.scattering import scattered
 from anyshape.frontends.torch.unsupported import Unsupported
-from anyshape.symbolic import Size
+from anyshape.symbolic import Size, size_max, size_min
 
 ZERO, ONE = Size.const(0), Size.const(1)
 
@@ -129,6 +129,9 @@ def lower_diagonal_scatter(
     """x, but `part` on its diagonal, where it lies along axis `dim1`"""
     first, second, row, column = _diagonal_axes(x, offset, dim1, dim2)
     sizes, rank = sizes_of(x.type), rank_of(x.type)
+    length = size_max(0, size_min(sizes[first] - row, sizes[second] - column))
+    others = [size for axis, size in enumerate(sizes) if axis not in (first, second)]
+    builder.require_sizes(part, (*others, length), "diagonal_scatter")
     length = sizes_of(part.type)[-1]
     rest = iter(range(rank - 2))
     order = [rank - 2 if axis == first else next(rest) for axis in range(rank) if axis != second]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -73,7 +74,7 @@ def lower_col2im(
     )
     sizes = builder.result_sizes
     counts = _windows_along(sizes[-2:], window, apart, low, strides)
-    builder.require(numel(counts).eq(sizes_of(x.type)[-1]), "col2im")
+    builder.require_sizes(x, (*sizes[:-3], sizes[-3] * prod(window), numel(counts)), "col2im")
     columns = builder.reshape(x, (*sizes[:-2], *window, *counts))
     rank = len(sizes)
     order = [*range(rank - 2), rank, rank + 1, rank - 2, rank - 1]
