@@ -148,11 +148,17 @@ def _norm(
     return torch.linalg.norm(x, ord, dim, keepdim, dtype=dtype)
 
 
+def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
+    """torch.cdist by differences, as exact at any size: its choice of a product asks whether there are more than 25 rows."""
+    return torch.cdist(a, b, p, "donot_use_mm_for_euclid_dist")
+
+
 SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.ctc_loss: partial(ctc_loss, checked),
     functional.gaussian_nll_loss: _gaussian_nll_loss,
     functional.pad: pad_to_multiples,
     torch.ctc_loss: partial(ctc_loss, checked),
+    torch.cdist: _cdist,
     torch.allclose: _allclose,
     torch.Tensor.allclose: _allclose,
     torch.equal: _equal,
