@@ -131,7 +131,7 @@ class PlanPoints:
 
     @contextmanager
     def guarded(self, condition: SSAValue) -> Generator[None]:
-        outer = self._guards[-1] if self._guards else None
+        outer = self._guard
         self._guards.append(condition if outer is None else self.scalars.logical_and(outer, condition))
         hidden = self._scopes[-1].elements
         self._scopes[-1].elements = {}  # what is read under a guard is not valid outside
@@ -145,7 +145,12 @@ class PlanPoints:
 
     def check_index(self, index: SSAValue, bound: Size) -> SSAValue:
         site = self._sites[self._ops[-1]]
-        return self.append(CheckOp(index, bound, site)).results[0]
+        return self.append(CheckOp(index, bound, site, self._guard)).results[0]
+
+    @property
+    def _guard(self) -> SSAValue | None:
+        """What says whether the element that is computed here is one at all."""
+        return self._guards[-1] if self._guards else None
 
     def operand(self, index: int, at: Sequence[SSAValue]) -> SSAValue:
         return self.evaluate(self._ops[-1].operands[index], tuple(at))
@@ -189,8 +194,7 @@ class PlanPoints:
     def _computed(self, value: SSAValue, at: At) -> SSAValue:
         owner = value.owner
         if isinstance(owner, Block):
-            guard = self._guards[-1] if self._guards else None
-            return self.append(LoadOp(self._buffers[value], at, guard)).results[0]
+            return self.append(LoadOp(self._buffers[value], at, self._guard)).results[0]
         assert isinstance(owner, DhloOp)
         if isinstance(owner, Reduce):
             return self._reduced(owner, at)

@@ -87,7 +87,7 @@ def _view(array: NDArray[Any], code: int) -> TensorView:
     return array.__array_interface__["data"][0], array.shape, [stride // item for stride in array.strides], code
 
 
-def _empty_strided(sizes: list[int], strides: list[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _empty_strided(sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     """An uninitialised array with the given strides, in elements and not negative."""
     row_major = np.empty(sizes, dtype)
     steps = tuple([stride * dtype.itemsize for stride in strides])

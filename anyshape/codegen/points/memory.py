@@ -399,14 +399,17 @@ class Memory:
 
     # ---- checks ------------------------------------------------------------------------------------------------------
 
-    def check(self, index: Points, bound: Size, site: int, frame: Frame) -> Points:
-        """0 <= index < bound at every point; the first point of a vector where it is not is reported."""
+    def check(self, index: Points, bound: Size, site: int, guard: Points | None, frame: Frame) -> Points:
+        """0 <= index < bound at every point; the first point of a vector where it is not, and `guard` is true, is reported."""
         b = self.builder
         limit = self.size_points(bound)
         # One unsigned comparison: a negative index is a very large one, and a bound is never negative.
         inside = map_points(b, frame, partial(b.cmp, "ult"), index, limit)
-        for row in range(len(inside.rows)):
-            one = row_of(inside, row)
+        right = inside
+        if guard is not None:
+            right = map_points(b, frame, self._unless, inside, guard)
+        for row in range(len(right.rows)):
+            one = row_of(right, row)
             if isinstance(one, Uniform):
                 self._report(b.not_(one.rows[0]), lambda row=row: row_of(index, row).rows[0], limit, site)
                 continue
@@ -417,6 +420,9 @@ class Memory:
                     b.reduce("or", wrong), lambda wrong=wrong, numbers=numbers: self._first(numbers, wrong), limit, site
                 )
         return inside
+
+    def _unless(self, holds: Value, asked: Value) -> Value:
+        return self.builder.or_(holds, self.builder.not_(asked))
 
     def _first(self, numbers: Value, wanted: Value) -> Value:
         """The number in the first wanted lane."""

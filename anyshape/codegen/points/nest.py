@@ -122,6 +122,10 @@ class NestEmitter:
     def _points(self, operands: Sequence[SSAValue]) -> list[Points]:
         return [self.values[operand] for operand in operands]
 
+    def _guard_of(self, op: LoadOp | CheckOp) -> Points | None:
+        """What says whether there is anything to read or check, where that does not hold at all points."""
+        return None if op.guard is None or op.guard in self.versions.holding else self.values[op.guard]
+
     def _value(self, op: Operation, frame: Frame) -> Points:
         b = self.builder
         match op:
@@ -130,10 +134,11 @@ class NestEmitter:
             case LoadOp() if op in self.tiled and frame.rows == frame.width:
                 return self.memory.load_tile(op.buffer, self._points(op.indices), frame)
             case LoadOp():
-                guard = None if op.guard is None or op.guard in self.versions.holding else self.values[op.guard]
+                guard = self._guard_of(op)
                 return self.memory.load(op.buffer, self._points(op.indices), guard, frame, near=reads_by_arithmetic(op))
             case CheckOp():
-                return self.memory.check(self.values[op.index], op.bound.data[0], op.site.value.data, frame)
+                place = op.bound.data[0], op.site.value.data
+                return self.memory.check(self.values[op.index], *place, self._guard_of(op), frame)
             case PrefixOp():
                 block = op.parent
                 assert block is not None

@@ -68,7 +68,8 @@ class Points(Protocol):
     def part(self, index: SSAValue) -> AxisPart | None: ...  # what is known of where an index of a padded axis lies
 
     def check_index(self, index: SSAValue, bound: Size) -> SSAValue:
-        """i1 `0 <= index < bound`; where false, the launch fails with an error naming index, bound and source line."""
+        """i1 `0 <= index < bound`; where false, the launch fails with an error naming index, bound and source line, but not inside
+        `guarded` where its condition does not hold."""
         ...
 
 

@@ -226,8 +226,10 @@ class _Run:
     def _check(self, op: CheckOp) -> Array:
         index, bound = self.values[op.index], self.size(op.bound.data[0])
         inside = (index >= 0) & (index < bound)
-        if not inside.all():
-            self.faults.append(IndexFault(op.site.value.data, int(index[~inside].ravel()[0]), bound))
+        right = inside if op.guard is None else inside | ~self.values[op.guard].astype(bool)
+        if not right.all():
+            index, right = np.broadcast_arrays(index, right)
+            self.faults.append(IndexFault(op.site.value.data, int(index[~right].ravel()[0]), bound))
         return inside
 
     # ---- claimable ops -----------------------------------------------------------------------------------------------

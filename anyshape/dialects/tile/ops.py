@@ -338,18 +338,19 @@ class SizeOp(IRDLOperation):
 
 @irdl_op_definition
 class CheckOp(IRDLOperation):
-    """result = 0 <= index < bound. Where false, the launch fails with RAL_INDEX, `site`, the index and the bound."""
+    """result = 0 <= index < bound. Where false, and `guard` is not, the launch fails with RAL_INDEX, `site`, the index and the bound."""
 
     name = "tile.check"
     index = operand_def(INDEX)
     bound = prop_def(DimsAttr)
+    guard = opt_operand_def(I1)
     site = prop_def(IntegerAttr)
     result = result_def(I1)
-    assembly_format = "$index `,` $bound `site` $site attr-dict"
+    assembly_format = "$index `,` $bound (`guard` $guard^)? `site` $site attr-dict"
 
-    def __init__(self, index: SSAValue, bound: SizeLike, site: int) -> None:
+    def __init__(self, index: SSAValue, bound: SizeLike, site: int, guard: SSAValue | None = None) -> None:
         super().__init__(
-            operands=[index],
+            operands=[index, [] if guard is None else [guard]],
             properties={"bound": dims_attr([bound]), "site": IntegerAttr(site, i64)},
             result_types=[I1],
         )

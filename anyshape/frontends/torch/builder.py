@@ -17,7 +17,8 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from anyshape.dialects.dhlo import BroadcastInDim, Constant, ConstantStore, Convert, Reshape, SizeOf, Weight
-from anyshape.dialects.dhlo.base import Array, AttributeValue, DhloOp
+from anyshape.dialects.dhlo.attributes import AttributeValue
+from anyshape.dialects.dhlo.base import Array, DhloOp
 from anyshape.dialects.dtypes import DType
 from anyshape.dialects.locations import Origin
 from anyshape.dialects.sizes import dtype_of, sizes_of
