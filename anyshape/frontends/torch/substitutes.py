@@ -153,6 +153,23 @@ def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: str | None = None
     return torch.cdist(a, b, p, "donot_use_mm_for_euclid_dist")
 
 
+def _isin(
+    elements: Tensor | float, test_elements: Tensor | float, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """torch.isin by comparing each with each: its choice of sorting asks how many there are, as a power of their number."""
+    tensors = [each for each in (elements, test_elements) if isinstance(each, Tensor)]
+    if any(each.is_complex() or each.dtype == torch.bool for each in tensors):
+        refused: Callable[..., Tensor] = torch.isin
+        return refused(elements, test_elements, assume_unique=assume_unique, invert=invert)
+    if not isinstance(test_elements, Tensor):
+        found = torch.as_tensor(elements) == test_elements
+    elif not isinstance(elements, Tensor):
+        found = (test_elements == elements).any()
+    else:
+        found = (elements.unsqueeze(-1) == test_elements.reshape(-1)).any(-1)
+    return ~found if invert else found
+
+
 SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.ctc_loss: partial(ctc_loss, checked),
     functional.gaussian_nll_loss: _gaussian_nll_loss,
@@ -163,6 +180,7 @@ SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.allclose: _allclose,
     torch.equal: _equal,
     torch.Tensor.equal: _equal,
+    torch.isin: _isin,
     torch.cov: cov,
     torch.Tensor.cov: cov,
     torch.corrcoef: corrcoef,
