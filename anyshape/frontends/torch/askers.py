@@ -88,6 +88,13 @@ _LAYOUT = re.compile(
 )
 """Functions of PyTorch that compare sizes in order to choose strides or a cheaper view, which is no business of values."""
 
+_SEARCHES_OVERLAP = frozenset({"meta_copy_", "_scatter_meta_output"})
+"""Functions of PyTorch that call nothing else in C++ which asks for sizes."""
+_KEEPS_STRIDES = frozenset(
+    getattr(torch.ops.aten, name)
+    for name in ("copy", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
+)
+"""Ops whose C++ code copies an argument with its strides, unless its elements share memory."""
 _STRIDE_OPS = frozenset(
     getattr(torch.ops.aten, name)
     for name in ("_unsafe_view", "clone", "contiguous", "reshape", "view", "view_copy", "_reshape_copy", "as_strided")
@@ -159,9 +166,10 @@ def is_about_strides(condition: Any) -> bool:
     """Whether a question is about strides alone, which are no business of values.
 
     A function of PyTorch's that computes strides asks it, or the C++ code of an op that only chooses strides by it, or the C++ code of
-    any op where it is about max(n, 1), which is how that reckons strides.
+    any op where it is about max(n, 1), which is how that reckons strides. C++ code that looks whether an argument overlaps itself asks for
+    axes of one element for the same reason.
     """
-    return _layout_asks() or (_has_max_with_one(condition) and _cpp_asks())
+    return _layout_asks() or (_cpp_asks() and (_has_max_with_one(condition) or _overlap_asks(condition)))
 
 
 def _layout_asks() -> bool:
@@ -176,6 +184,15 @@ def _layout_asks() -> bool:
         if _LAYOUT.search(code.co_name):
             return True
     return False
+
+
+def _overlap_asks(condition: Any) -> bool:
+    """Whether C++ code asks in its search for elements of an argument that share memory: it compares sizes with 2 then."""
+    frame = next(_asking_frames())
+    op = _called_op(frame)
+    searches = op is not None and (op._schema.is_mutable or op.overloadpacket in _KEEPS_STRIDES)
+    compares = isinstance(condition, sympy.Ge | sympy.Lt) and condition.rhs == 2
+    return (searches and compares) or frame.f_code.co_name in _SEARCHES_OVERLAP
 
 
 def _has_max_with_one(condition: Any) -> bool:

@@ -30,7 +30,7 @@ from anyshape.frontends.torch.indexing import from_start
 from anyshape.frontends.torch.movement import transposed
 from anyshape.frontends.torch.scattering import accumulated, replaced_rows, rows_of_mask, scattered_at
 from anyshape.frontends.torch.unsupported import Unsupported
-from anyshape.symbolic import Size
+from anyshape.symbolic import Size, size_max, size_min
 
 ZERO = Size.const(0)
 ONE = Size.const(1)
@@ -68,6 +68,7 @@ def lower_slice_scatter(
     first = ZERO if start is None else Size.of(start)
     if start is not None and builder.is_negative(start, 3):
         first = size + first
+    first = size_max(0, size_min(first, size))
     if step != 1:
         return replaced_rows(builder, x, axis, _counted(builder, length, first, step), part)
     return updated(builder, x, part, axis, first)
