@@ -12,7 +12,7 @@ from tests.end_to_end.eager import check, compiled
 def test_both_sides_are_of_any_size(dtype: torch.dtype) -> None:
     def among(x: torch.Tensor, known: torch.Tensor) -> tuple[torch.Tensor, ...]:
         unknown = torch.isin(x, known, assume_unique=False, invert=True)
-        return torch.isin(x, known), unknown, torch.isin(x, 3), torch.isin(3, known)
+        return torch.isin(x, known), unknown, torch.isin(x, test_element=3), torch.isin(3, known)
 
     def numbers(*sizes: int) -> torch.Tensor:
         return torch.randint(0, 40, sizes).to(dtype)

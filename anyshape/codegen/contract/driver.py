@@ -81,15 +81,15 @@ class Slot(IntEnum):
     memory, to `target`, or null: then rhs is in memory."""
 
 
+SLOTS = len(Slot)
+RESULT = ResultSlots(Slot.FIRST_COLUMN, Slot.COLUMNS, Slot.OUT, Slot.INIT)
+
+
 def may_crowd(shape: TileShape, rows: Size, columns: Size, stride: Size) -> bool:
     """Whether the driver may copy rows of the left-hand side that tiles could read where they lie, `stride` elements apart: for
     tasks of so many rows and columns it wants scratch for the copy."""
     few = rows.constant_or(CROWDED_ROWS) < CROWDED_ROWS or columns.constant_or(CROWDED_COLUMNS + 1) <= CROWDED_COLUMNS
     return not few and stride.constant_or(0) % shape.crowding == 0
-
-
-SLOTS = len(Slot)
-RESULT = ResultSlots(Slot.FIRST_COLUMN, Slot.COLUMNS, Slot.OUT, Slot.INIT)
 
 
 def block_name(element: str) -> str:

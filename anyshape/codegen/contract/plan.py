@@ -17,14 +17,7 @@ from typing import cast
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.contract.driver import (
-    RESULT,
-    SLOTS,
-    Slot,
-    block_name,
-    declare_block_driver,
-    may_crowd,
-)
+from anyshape.codegen.contract.driver import RESULT, SLOTS, Slot, block_name, declare_block_driver, may_crowd
 from anyshape.codegen.contract.epilogue import bias_of, emit_tile_epilogue, tile_epilogue_arguments
 from anyshape.codegen.contract.prologue import copied_table, kept_scratch, row_bytes, rows_bytes, rows_kernel
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value

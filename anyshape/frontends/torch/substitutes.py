@@ -154,9 +154,20 @@ def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: str | None = None
 
 
 def _isin(
-    elements: Tensor | float, test_elements: Tensor | float, *, assume_unique: bool = False, invert: bool = False
+    elements: Tensor | float | None = None,
+    test_elements: Tensor | float | None = None,
+    *,
+    element: float | None = None,
+    test_element: float | None = None,
+    assume_unique: bool = False,
+    invert: bool = False,
 ) -> Tensor:
-    """torch.isin by comparing each with each: its choice of sorting asks how many there are, as a power of their number."""
+    """torch.isin by comparing each with each: its choice of sorting asks how many there are, as a power of their number.
+
+    PyTorch's overloads name what is no tensor `element` and `test_element`.
+    """
+    elements = element if elements is None else elements
+    test_elements = test_element if test_elements is None else test_elements
     tensors = [each for each in (elements, test_elements) if isinstance(each, Tensor)]
     if any(each.is_complex() or each.dtype == torch.bool for each in tensors):
         refused: Callable[..., Tensor] = torch.isin
