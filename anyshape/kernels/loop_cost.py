@@ -178,10 +178,19 @@ class _Walk:
                 case LoadOp() | StoreOp():
                     total += self._access(op, elements)
                 case PrefixOp() if block.args and block.args[0] is self._lane:
-                    total += self._simple(_FOLD * (self.lanes.bit_length() - 1) + _FOLD)
+                    total += self._fold(op).times(self.lanes.bit_length())
+                case PrefixOp() if op.kind.data == "logaddexp":
+                    total += self._fold(op)
                 case _:
                     total += self._operation(op)
         return total
+
+    def _fold(self, op: PrefixOp) -> _Time:
+        """One combination of a prefix with what lies before it."""
+        if op.kind.data != "logaddexp":
+            return self._simple(_FOLD)
+        heavy = TRANSCENDENTAL["math.exp"] + TRANSCENDENTAL["math.log1p"]
+        return self._simple(_FOLD) + self._heavy(heavy)
 
     def _axis(self, op: AxisOp, elements: Size) -> _Time:
         """All of an axis: in vectors where it is lanes of its own."""
@@ -218,8 +227,11 @@ class _Walk:
             return _Time()
         heavy = TRANSCENDENTAL.get(op.name)
         if heavy is not None:
-            return _Time(Size.const(self._parts(heavy * self._machine.rates.transcendental)))
+            return self._heavy(heavy)
         return self._simple(SIMPLE.get(op.name, 1))
+
+    def _heavy(self, share: float) -> _Time:
+        return _Time(Size.const(self._parts(share * self._machine.rates.transcendental)))
 
     def _simple(self, count: int) -> _Time:
         return _Time(Size.const(count * self._parts(self._machine.rates.simple)))

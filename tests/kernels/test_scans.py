@@ -162,6 +162,25 @@ def test_a_long_sum_is_rounded_once(dtype: DType, axis: int) -> None:
     np.testing.assert_allclose(got.astype(np.float64), exact, rtol=unit)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [F16, BF16, F32, F64], ids=str)
+def test_logarithms_of_sums_keep_what_is_small(dtype: DType, axis: int) -> None:
+    """Every prefix, whatever comes behind it and however far apart its elements are; infinities and NaN are PyTorch's."""
+    g = FunctionBuilder()
+    run = compiled(g.finish(scan(g, g.input(M, N, dtype=dtype), axis, "logaddexp")))
+    inf, nan = np.inf, np.nan
+    rows = [
+        [-1e4, 0.0, 800.0, -900.0, 799.0], [-inf, -inf, 1.0, -inf, 2.0], [1.0, inf, inf, -inf, 3.0],
+        [1.0, nan, inf, 2.0, -inf], [-inf, inf, -inf, nan, 0.0], [0.0, -0.0, 1.0, 1.0, 1.0],
+    ]  # fmt: skip
+    x = np.tile(np.array(rows), (1, 9)).astype(dtype.numpy)
+    x = x if axis == 1 else np.ascontiguousarray(x.T)
+    (got,) = run([x])
+    expected = torch.logcumsumexp(torch.from_numpy(x.astype(np.float64)), axis).numpy()
+    unit = {F16: 2**-10, BF16: 2**-7, F32: 2**-23, F64: 1e-15}[dtype]
+    np.testing.assert_allclose(got.astype(np.float64), expected, rtol=unit, atol=unit)
+
+
 def test_threads_do_not_cut_a_row() -> None:
     """Few long rows: as many bytes as one thread gives."""
     g = FunctionBuilder()

@@ -18,6 +18,7 @@ from anyshape.codegen.builder import Builder, Reduction
 from anyshape.codegen.mlir import Value
 from anyshape.codegen.points.narrow import round_to
 from anyshape.codegen.points.scalar import compute_type
+from anyshape.codegen.vector_math import exp, log1p
 from anyshape.dialects.tile.folds import identity, kind_on
 
 Contribution = Value | tuple[Value, Value]
@@ -81,12 +82,20 @@ class Fold:
                 return b.minimum(value, accumulator, signed=False)
             case "and":
                 return b.and_(accumulator, value)
+            case "logaddexp":
+                return _log_add_exp(b, value, accumulator)
             case _:
                 return b.or_(accumulator, value)
 
     def result(self, b: Builder, accumulator: Value) -> Value:
         """The result of the reduction: the accumulator, rounded to the element type."""
         return round_to(b, accumulator, self.element)
+
+
+def _log_add_exp(b: Builder, x: Value, y: Value) -> Value:
+    """ln(eˣ + eʸ) = max + ln(1 + exp(−|x − y|)); equal infinities differ by nothing, and a NaN is in the difference."""
+    distance = b.select(b.cmp("oeq", x, y), 0.0, b.neg(b.absolute(b.sub(x, y))))
+    return b.add(b.maximum(x, y, nan="either"), log1p(b, exp(b, distance)))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,10 +48,10 @@ def check_axes(name: str, axes: Sequence[int], rank: int) -> None:
         raise VerifyException(f"{name}: axes {list(axes)} must increase and be in [0, {rank})")
 
 
-def check_kind(name: str, kind: str, dtype: DType) -> None:
-    """VerifyException unless `kind` is one of `COMBINERS` and takes this dtype."""
-    if kind not in COMBINERS:
-        raise VerifyException(f'{name}: kind is "{kind}", expected one of {list(COMBINERS)}')
+def check_kind(name: str, kind: str, dtype: DType, kinds: Collection[str] = COMBINERS) -> None:
+    """VerifyException unless `kind` is one of `kinds` and takes this dtype."""
+    if kind not in kinds:
+        raise VerifyException(f'{name}: kind is "{kind}", expected one of {list(kinds)}')
     if (kind in ("sum", "prod") and dtype.is_bool) or (kind in ("and", "or") and dtype.is_float):
         raise VerifyException(f"{name}: {kind} does not take {dtype}")
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.builder import Builder
+from xdsl.utils.exceptions import VerifyException
 
 from anyshape.dialects.dhlo.assembly import check_axis
 from anyshape.dialects.dhlo.base import REQUIRED, Arg, Array, DhloOp, Environment, Oracle, Sample
@@ -14,9 +15,12 @@ from anyshape.dialects.dhlo.elementwise import BITWISE, NUMERIC, rounded, widene
 from anyshape.dialects.dhlo.laws import Simplified, law
 from anyshape.dialects.dhlo.movement import one_operand
 from anyshape.dialects.dhlo.reduction import COMBINERS, check_kind
-from anyshape.dialects.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, I64, DType
+from anyshape.dialects.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, FLOATS, I64, DType
 from anyshape.dialects.sizes import Tensor, dtype_of, sizes_of, tensor
 from anyshape.symbolic import Facts, Size
+
+PREFIX_COMBINERS: Mapping[str, np.ufunc] = {**COMBINERS, "logaddexp": np.logaddexp}
+"""How each kind of scan combines two elements: as reductions do, and ln(eᵃ + eᵇ)."""
 
 
 def _sample(
@@ -27,10 +31,11 @@ def _sample(
 
 
 class Scan(DhloOp, op="scan"):
-    """result[…, i, …] = x[…, 0, …] ∘ … ∘ x[…, i, …] along `axis`; `kind` says which ∘: sum, prod, max, min, and, or.
+    """result[…, i, …] = x[…, 0, …] ∘ … ∘ x[…, i, …] along `axis`; `kind` says which ∘: sum, prod, max, min, and, or, logaddexp.
 
-    Sizes and dtype are x's. max and min are NaN from the first NaN on; integers wrap. Kernels combine in the order of the axis, or
-    in vectors of neighbours, whichever the schedule has; they accumulate sums and products of floats one width up
+    Sizes and dtype are x's. max and min are NaN from the first NaN on; integers wrap; a logaddexp b = ln(eᵃ + eᵇ) of floats, taken as
+    max(a, b) + ln(1 + exp(−|a − b|)), so no element is too small for those before it. Kernels combine in the order of the axis, or
+    in vectors of neighbours, whichever the schedule has; they accumulate sums, products and logaddexp of floats one width up
     (`accumulator`) and round each result once. (numpy `ufunc.accumulate`, JAX `associative_scan`.)
     """
 
@@ -46,13 +51,18 @@ class Scan(DhloOp, op="scan"):
         _sample("min", 2, None, DTYPES),
         _sample("and", 0, None, (BOOL,)),
         _sample("or", 1, None, BITWISE, rank=2),
+        _sample("logaddexp", 1, "aten.logcumsumexp.default", FLOATS),
+        _sample("logaddexp", 0, "aten.logcumsumexp.default", (F32, F64), rank=1),
     )
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: Mapping[str, Any]) -> Sequence[Tensor]:
         operand = one_operand(cls.name, operands)
         check_axis(cls.name, attributes["axis"], len(sizes_of(operand)))
-        check_kind(cls.name, attributes["kind"], dtype_of(operand))
+        kind, dtype = attributes["kind"], dtype_of(operand)
+        check_kind(cls.name, kind, dtype, PREFIX_COMBINERS)
+        if kind == "logaddexp" and not dtype.is_float:
+            raise VerifyException(f"{cls.name}: {kind} does not take {dtype}")
         return [tensor(dtype_of(operand), sizes_of(operand))]
 
     @property
@@ -65,18 +75,21 @@ class Scan(DhloOp, op="scan"):
 
     @property
     def accumulator(self) -> DType:
-        """f32 for sums and products of f16 and bf16, f64 for those of f32: a prefix is one long chain, whose error would else grow
-        with its length, and no cut into blocks can help since every element of it is a result. (PyTorch's CPU kernels do the same.)
+        """f32 for sums, products and logaddexp of f16 and bf16, f64 for those of f32: a prefix is one long chain, whose error would
+        else grow with its length, and no cut into blocks can help since every element of it is a result. (PyTorch's CPU
+        kernels do the same.)
         """
         dtype = self.result_dtype
-        if self.kind not in ("sum", "prod"):
+        if self.kind not in ("sum", "prod", "logaddexp"):
             return dtype
         return F32 if dtype in (F16, BF16) else F64 if dtype == F32 else dtype
 
     def reference(self, *operands: Array, env: Environment) -> Sequence[Array]:
         x = widened(operands[0])
         with np.errstate(all="ignore"):
-            return [rounded(COMBINERS[self.kind].accumulate(x, axis=self.axis, dtype=x.dtype), self.result_dtype)]
+            return [
+                rounded(PREFIX_COMBINERS[self.kind].accumulate(x, axis=self.axis, dtype=x.dtype), self.result_dtype)
+            ]
 
     @law("scan over an axis of size 1 -> x", example=lambda g: g(Scan, g.input("m", 1, "n"), axis=1, kind="sum"))
     def over_one(self, builder: Builder, facts: Facts) -> Simplified:
@@ -88,7 +101,7 @@ class Scan(DhloOp, op="scan"):
     )
     def idempotent(self, builder: Builder, facts: Facts) -> Simplified:
         inner = self.operands[0].owner
-        if not isinstance(inner, Scan) or self.kind in ("sum", "prod"):
+        if not isinstance(inner, Scan) or self.kind in ("sum", "prod", "logaddexp"):
             return None
         return inner.result if (inner.axis, inner.kind) == (self.axis, self.kind) else None
 

@@ -51,7 +51,7 @@ def kind_on(kind: str, element: Attribute) -> str:
 def identity(kind: str, element: Attribute) -> float | int:
     """e with e ∘ x = x for the combiner ∘ of `kind`: the result over no points; integers as signed numbers."""
     if isinstance(element, AnyFloat):
-        return _of_floats(kind, element)[1]
+        return -math.inf if kind == "logaddexp" else _of_floats(kind, element)[1]
     bits = element.bitwidth if isinstance(element, IntegerType) else 64
     if bits == 1:
         return int(_ON_BITS[kind] == "and")

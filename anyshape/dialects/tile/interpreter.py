@@ -359,8 +359,10 @@ def reduce_last(kind: str, values: Array) -> Array:
 
 
 def prefixes_last(kind: str, values: Array) -> Array:
-    """Every prefix of the last axis folded as `reduce_last` folds the whole."""
-    folds = {"sum": np.add, "prod": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or}
+    """Every prefix of the last axis folded as `reduce_last` folds the whole, or by ln(eᵃ + eᵇ)."""
+    folds = {
+        "sum": np.add, "prod": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or, "logaddexp": np.logaddexp,
+    }  # fmt: skip
     fold = folds.get(kind, np.maximum if kind.endswith("max") else np.minimum)
     if values.dtype.kind == "b":
         fold = np.logical_and if kind in ("prod", "and") or kind.endswith("min") else np.logical_or

@@ -58,6 +58,8 @@ I1 = IntegerType(1)
 KINDS = ("sum", "prod", "max", "min", "umax", "umin", "and", "or")
 """Reductions: Σ, Π, NaN-propagating (of integers: signed) max and min, unsigned max and min, conjunction, disjunction; over no
 points the result is the identity."""
+PREFIX_KINDS = (*KINDS, "logaddexp")
+"""What prefixes fold by: reductions, and ln(eᵃ + eᵇ) of floats."""
 
 Sizes: TypeAlias = Sequence[SizeLike]
 
@@ -423,6 +425,7 @@ class AttendOp(IRDLOperation):
 
 __all__ = [
     "KINDS",
+    "PREFIX_KINDS",
     "AttendOp",
     "AxisOp",
     "BufferType",

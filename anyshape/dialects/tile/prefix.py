@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerType, StringAttr
+from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from anyshape.dialects.tile.ops import KINDS, AxisOp
+from anyshape.dialects.tile.ops import PREFIX_KINDS, AxisOp
 
 
 @irdl_op_definition
@@ -29,11 +29,15 @@ class PrefixOp(IRDLOperation):
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), AxisOp):
             raise VerifyException("tile.prefix is directly inside no tile.lanes or tile.loop")
-        if self.kind.data not in KINDS:
-            raise VerifyException(f"tile.prefix: unknown reduction {self.kind.data}; known are {', '.join(KINDS)}")
+        if self.kind.data not in PREFIX_KINDS:
+            raise VerifyException(
+                f"tile.prefix: unknown reduction {self.kind.data}; known are {', '.join(PREFIX_KINDS)}"
+            )
         value: Attribute = self.value.type
         if self.kind.data in ("umax", "umin") and not isinstance(value, IntegerType):
             raise VerifyException(f"tile.prefix: {self.kind.data} is of integers, not of {value}")
+        if self.kind.data == "logaddexp" and not isinstance(value, AnyFloat):
+            raise VerifyException(f"tile.prefix: logaddexp is of floats, not of {value}")
         if value != self.result.type:
             raise VerifyException(f"tile.prefix: its result is {self.result.type}, its value {value}")
 

@@ -1,4 +1,4 @@
-"""ATen ops that run along an axis: cumulative sums, products and extrema."""
+"""ATen ops that run along an axis: cumulative sums, products, extrema and logarithms of sums of exponentials."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from anyshape.dialects.dtypes import I64
 from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 
+_Kind = Literal["sum", "prod", "max", "min", "logaddexp"]
 
-def _scanned(builder: GraphBuilder, x: SSAValue, dim: int, kind: Literal["sum", "prod", "max", "min"]) -> SSAValue:
+
+def _scanned(builder: GraphBuilder, x: SSAValue, dim: int, kind: _Kind) -> SSAValue:
     """A tensor without axes has one element, which is the result."""
     return builder.emit(Scan, x, axis=axis_of(dim, rank_of(x.type)), kind=kind) if rank_of(x.type) else x
 
@@ -25,6 +27,11 @@ def lower_cumsum(builder: GraphBuilder, x: SSAValue, dim: int, *, dtype: Value =
 @lowers("aten.cumprod.default")
 def lower_cumprod(builder: GraphBuilder, x: SSAValue, dim: int, *, dtype: Value = None) -> SSAValue:
     return _scanned(builder, builder.convert(x, builder.result_dtype), dim, "prod")
+
+
+@lowers("aten.logcumsumexp.default")
+def lower_logcumsumexp(builder: GraphBuilder, x: SSAValue, dim: int) -> SSAValue:
+    return _scanned(builder, x, dim, "logaddexp")
 
 
 def _lower_extremum(

@@ -1,4 +1,4 @@
-"""ATen elementwise ops that combine several `dhlo` ops: rounding to decimals, angles, powers of two, cumulative logarithms."""
+"""ATen elementwise ops that combine several `dhlo` ops: rounding to decimals, angles, powers of two, distances."""
 
 from __future__ import annotations
 
@@ -8,21 +8,16 @@ from xdsl.ir import SSAValue
 
 from anyshape.dialects.dhlo import (
     Abs,
-    Add,
     And,
     Compare,
     Divide,
-    Exponential,
     IsFinite,
     IsNan,
-    Log,
     Multiply,
     Not,
     Or,
     Power,
-    Reduce,
     RoundNearestEven,
-    Scan,
     Select,
     ShiftRightArithmetic,
     Subtract,
@@ -31,10 +26,10 @@ from anyshape.dialects.dhlo.bits import BitcastConvert
 from anyshape.dialects.dhlo.reduction import accumulation_dtype
 from anyshape.dialects.dhlo.special import Digamma, Polygamma, Trigamma
 from anyshape.dialects.dtypes import F32, F64, I32, I64
-from anyshape.dialects.sizes import dtype_of, rank_of, sizes_of
-from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
+from anyshape.dialects.sizes import dtype_of, sizes_of
+from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
 from anyshape.frontends.torch.elementwise import binary
-from anyshape.frontends.torch.reductions import back_to, norm
+from anyshape.frontends.torch.reductions import norm
 from anyshape.frontends.torch.unsupported import Unsupported
 
 
@@ -106,25 +101,6 @@ def lower_frexp(builder: GraphBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]
     fraction = builder.emit(Select, plain, builder.emit(BitcastConvert, mantissa, dtype=wide), x)
     exponent = builder.convert(builder.emit(Select, plain, exponent, word(0)), I32)
     return builder.convert(fraction, dtype), exponent
-
-
-@lowers("aten.logcumsumexp.default")
-def lower_logcumsumexp(builder: GraphBuilder, x: SSAValue, dim: int) -> SSAValue:
-    """m + ln Σ_{j ≤ i} exp(x_j − m) in f64, m the largest finite x: what is more than 745 below m counts as nothing"""
-    if not rank_of(x.type):
-        return x
-    dtype, axis = dtype_of(x.type), axis_of(dim, rank_of(x.type))
-    wide = builder.convert(x, F64)
-    sizes = sizes_of(wide.type)
-    lowest = builder.constant(-math.inf, F64, sizes)
-    finite = builder.emit(Select, builder.emit(IsFinite, wide), wide, lowest)
-    largest = builder.emit(Reduce, finite, axes=(axis,), kind="max")
-    zero = builder.constant(0.0, F64, sizes_of(largest.type))
-    shift = builder.emit(Select, builder.emit(IsFinite, largest), largest, zero)
-    shift = back_to(builder, shift, (axis,), sizes)
-    powers = builder.emit(Exponential, builder.emit(Subtract, wide, shift))
-    total = builder.emit(Log, builder.emit(Scan, powers, axis=axis, kind="sum"))
-    return builder.convert(builder.emit(Add, shift, total), dtype)
 
 
 @lowers("aten.dist.default")

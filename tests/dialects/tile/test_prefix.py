@@ -30,5 +30,10 @@ def test_nan_stays(kind: str) -> None:
     np.testing.assert_array_equal(got, [[1.0, np.nan, np.nan]])
 
 
+def test_logarithms_of_sums_of_exponentials() -> None:
+    got = prefixes_last("logaddexp", np.array([[-1e4, -np.inf, 0.0, 0.0, np.inf, np.nan]], np.float32))
+    np.testing.assert_array_equal(got, np.array([[-1e4, -1e4, 0.0, np.log(2.0), np.inf, np.nan]], np.float32))
+
+
 def test_no_points() -> None:
     assert prefixes_last("sum", np.zeros((2, 0), np.int32)).shape == (2, 0)
