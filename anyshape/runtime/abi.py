@@ -76,6 +76,17 @@ class CallLayout(ctypes.Structure):
     ]
 
 
+class PreparedLayout(ctypes.Structure):
+    """`ral_prepared`."""
+
+    _fields_ = [
+        ("outputs", ctypes.c_void_p),
+        ("output_count", ctypes.c_int32),
+        ("otherwise", AllocateOutput),
+        ("user", ctypes.c_void_p),
+    ]
+
+
 class ArgumentLayout(ctypes.Structure):
     """`ral_argument`."""
 

@@ -22,6 +22,7 @@ from anyshape.runtime.abi import (
     Code,
     ConstantLayout,
     DType,
+    PreparedLayout,
     ProgramLayout,
 )
 from anyshape.support.errors import (
@@ -74,6 +75,7 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "ral_error": (_TEXT, (_ADDRESS,)),
     "ral_error_code": (_INT32, (_ADDRESS,)),
     "ral_run": (_INT32, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
+    "ral_prepared_output": (_ADDRESS, (_ADDRESS, _INT32, _INT32, _INT32, _ADDRESS, _ADDRESS)),
     "ral_map_constants": (_INT32, (_ADDRESS, _TEXT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
     "ral_unmap_constants": (None, (_ADDRESS, ctypes.c_size_t)),
     "ral_watch_note": (_INT32, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS, _ADDRESS, _ADDRESS)),
@@ -167,7 +169,10 @@ def runtime() -> Runtime:
     return Runtime()
 
 
-class _Inputs:
+_POINTER = Struct("=Q")
+
+
+class _Tensors:
     """An array of `ral_tensor` followed by all sizes and strides, laid out once for tensors of the given ranks."""
 
     def __init__(self, ranks: Sequence[int]) -> None:
@@ -175,7 +180,8 @@ class _Inputs:
         self._head = Struct("=" + TENSOR_FORMAT)
         self._memory = ctypes.create_string_buffer(self._layout.size + 1)
         self.address = ctypes.addressof(self._memory)
-        self.ranks = tuple(ranks)
+        self._ranks = tuple(ranks)
+        self.count = len(ranks)
         self._vectors: list[tuple[int, int]] = []
         position = self.address + self._head.size * len(ranks)
         for rank in ranks:
@@ -194,6 +200,13 @@ class _Inputs:
             self._put_all(tensors)
         self._filled = tuple(tensors)
 
+    def have_ranks_of(self, sizes: Sequence[Sequence[int]]) -> bool:
+        return tuple([len(size) for size in sizes]) == self._ranks
+
+    def place(self, index: int, data: int) -> None:
+        """Write where the elements of one tensor are."""
+        _POINTER.pack_into(self._memory, self._head.size * index, data)
+
     def _put_all(self, tensors: Sequence[TensorView]) -> None:
         heads: list[int] = []
         vectors: list[int] = []
@@ -211,20 +224,75 @@ class _Inputs:
         vector.pack_into(self._memory, addresses[0] - self.address, *sizes, *strides)
 
 
-class _Outputs:
-    """The callback behind `ral_call.allocate`. No exception can pass through C: it waits here until C has returned."""
+class _Asked:
+    """The callback that allocates an output, and what it was asked for.
+
+    No exception can pass through C: it waits here until C has returned.
+    """
 
     def __init__(self) -> None:
         self.allocate: Allocate | None = None
         self.failure: BaseException | None = None
+        self.outputs: list[tuple[int, int, list[int], list[int]]] = []
 
     def __call__(self, _user: int, index: int, dtype: int, rank: int, sizes: int, strides: int) -> int:
         try:
             assert self.allocate is not None
-            return self.allocate(index, dtype, _read_vector(sizes, rank), _read_vector(strides, rank))
+            output = index, dtype, _read_vector(sizes, rank), _read_vector(strides, rank)
+            self.outputs.append(output)
+            return self.allocate(*output)
         except BaseException as error:
             self.failure = error
             return 0
+
+
+class _Outputs:
+    """The `ral_prepared` of calls: where inputs have the sizes of the call before, its outputs are allocated before C is called. A
+    callback from C, which takes as long as the rest of a small call, is left to outputs whose sizes turn out otherwise."""
+
+    def __init__(self, outputs: Sequence[Argument]) -> None:
+        # The callback refers to none of these: without a cycle, the context goes with the program.
+        self.asked = _Asked()
+        self._tensors = _Tensors([output.rank for output in outputs])
+        self._prepared = PreparedLayout(self._tensors.address, 0, AllocateOutput(self.asked))
+        self._expected: list[tuple[int, int, list[int], list[int]]] = []
+        self._input_sizes: list[Sequence[int]] | None = None
+        self._hang_on_data = False
+        self.address = ctypes.addressof(self._prepared)
+
+    def expects(self, input_sizes: list[Sequence[int]]) -> bool:
+        """Whether it is known which outputs a call has whose inputs have these sizes."""
+        if input_sizes == self._input_sizes:
+            return True
+        self._forget()
+        return False
+
+    def prepare(self, allocate: Allocate) -> None:
+        """Allocate what is expected."""
+        self.asked.allocate = allocate
+        if self._input_sizes is not None:
+            for output in self._expected:
+                self._tensors.place(output[0], allocate(*output))
+
+    def learn(self, input_sizes: list[Sequence[int]], is_complete: bool) -> None:
+        """Take from a call what to expect of the next. Where an expectation did not hold there are no more: data say the sizes."""
+        asked = self.asked
+        asked.allocate = asked.failure = None
+        if not asked.outputs:
+            return
+        outputs, asked.outputs = asked.outputs, []
+        self._hang_on_data = self._hang_on_data or self._input_sizes is not None
+        self._forget()
+        if is_complete and not self._hang_on_data and len(outputs) == self._tensors.count:
+            self._expected = sorted(outputs)
+            self._tensors.fill([(0, sizes, strides, dtype) for _, dtype, sizes, strides in self._expected])
+            self._prepared.output_count = len(outputs)
+            self._input_sizes = input_sizes
+
+    def _forget(self) -> None:
+        if self._input_sizes is not None:
+            self._input_sizes = None
+            self._prepared.output_count = 0
 
 
 def _read_vector(address: int, length: int) -> list[int]:
@@ -244,34 +312,37 @@ def _vector(length: int) -> Struct:
 class _Stream:
     """A context with the buffers of a call: what one thread needs while it runs a program."""
 
-    def __init__(self, loaded: Runtime, threads: int, inputs: Sequence[Argument]) -> None:
+    def __init__(self, loaded: Runtime, threads: int, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> None:
         self._runtime = loaded
         self._run = loaded.library.ral_run
         self.context = loaded.create_context(threads)
         weakref.finalize(self, loaded.library.ral_context_destroy, self.context)
-        self._declared = _Inputs([argument.rank for argument in inputs])
-        # The callback refers to the outputs and not to the stream: without a cycle, the context goes with the program.
-        self._outputs = _Outputs()
-        declared = self._declared
-        self._call = CallLayout(declared.address, len(inputs), allocate=AllocateOutput(self._outputs))
+        self._inputs = _Tensors([argument.rank for argument in inputs])
+        self._outputs = _Outputs(outputs)
+        self._call = self._call_of(self._inputs)
         self._call_address = ctypes.addressof(self._call)
 
+    def _call_of(self, inputs: _Tensors) -> CallLayout:
+        allocate = AllocateOutput(self._runtime.symbols["ral_prepared_output"])
+        return CallLayout(inputs.address, inputs.count, allocate, self._outputs.address)
+
     def run(self, program: int, constants: int, tensors: Sequence[TensorView], allocate: Allocate) -> None:
-        call = self._call_address
-        ranks = tuple([len(tensor[1]) for tensor in tensors])
-        if ranks == self._declared.ranks:
-            self._declared.fill(tensors)
+        call, outputs = self._call_address, self._outputs
+        sizes = [tensor[1] for tensor in tensors]
+        if outputs.expects(sizes) or self._inputs.have_ranks_of(sizes):
+            self._inputs.fill(tensors)
         else:  # RAL refuses this call and says which input is wrong
-            others = _Inputs(ranks)
+            others = _Tensors([len(size) for size in sizes])
             others.fill(tensors)
-            refused = CallLayout(others.address, len(tensors), allocate=self._call.allocate)
+            refused = self._call_of(others)
             call = ctypes.addressof(refused)
-        self._outputs.allocate = allocate
+        code = None
         try:
+            outputs.prepare(allocate)
             code = self._run(self.context, program, constants, call)
-            failure = self._outputs.failure
+            failure = outputs.asked.failure
         finally:
-            self._outputs.allocate = self._outputs.failure = None
+            outputs.learn(sizes, code == Code.OK)
         if failure is not None:
             raise failure
         if code != Code.OK:
@@ -309,7 +380,7 @@ class Program:
         self._set_constants(constants)
         # Streams that no thread is using. A call takes one and gives it back, so there are as many as there have been
         # calls at the same time, however many threads come and go, and a call from within `allocate` gets its own.
-        self._idle = [_Stream(self._runtime, threads, self.inputs)]
+        self._idle = [_Stream(self._runtime, threads, self.inputs, self.outputs)]
 
     @classmethod
     def open(cls, descriptor_address: int, constants_path: Path, threads: int, owner: object = None) -> "Program":
@@ -376,7 +447,7 @@ class Program:
         try:
             stream = self._idle.pop()
         except IndexError:
-            stream = _Stream(self._runtime, self._threads, self.inputs)
+            stream = _Stream(self._runtime, self._threads, self.inputs, self.outputs)
         try:
             stream.run(self._descriptor_address, self._table_address, tensors, allocate)
         finally:

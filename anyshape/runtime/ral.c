@@ -431,3 +431,16 @@ int32_t ral_run(ral_context *context, const ral_program *program, void *const *c
     if (code != RAL_OK && context->code == RAL_OK) fail(context, code, "the program failed with code %" PRId32, code);
     return code == RAL_OK ? RAL_OK : context->code;
 }
+
+void *ral_prepared_output(void *prepared, int32_t index, int32_t dtype, int32_t rank, const int64_t *sizes,
+                          const int64_t *strides) {
+    const ral_prepared *of = prepared;
+    if (index < of->output_count) {
+        const ral_tensor *output = &of->outputs[index];
+        const size_t bytes = (size_t)rank * sizeof *sizes;
+        if (output->dtype == dtype && output->rank == rank && memcmp(output->sizes, sizes, bytes) == 0 &&
+            memcmp(output->strides, strides, bytes) == 0)
+            return output->data;
+    }
+    return of->otherwise(of->user, index, dtype, rank, sizes, strides);
+}

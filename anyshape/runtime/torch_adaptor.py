@@ -1,6 +1,7 @@
 """Runs programs on PyTorch tensors, without copying."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -21,6 +22,8 @@ TORCH_DTYPES: dict[int, torch.dtype] = {
     DType.F64: torch.float64,
     DType.C64: torch.complex64,
 }
+
+_CPU = torch.device("cpu")
 
 _CODES = {dtype: int(code) for code, dtype in TORCH_DTYPES.items()}
 
@@ -69,11 +72,13 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
             raise ArgumentError(
                 "an input has no memory of its own", where=_name(program, index), got=error, expected="a plain tensor"
             ) from error
-    outputs: dict[int, torch.Tensor] = {}
+    outputs: list[Any] = [None] * len(program.outputs)
 
     def allocate(index: int, dtype: int, sizes: list[int], strides: list[int]) -> int:
-        # Row-major as `strides` are, but as PyTorch writes it where a size is 0, which it counts as 1 in strides.
-        output = torch.empty(sizes, dtype=TORCH_DTYPES[dtype], device="cpu")
+        # Row-major as `strides` are, but as PyTorch writes it where a size is 0, which it counts as 1 in strides. Sizes are
+        # arguments one by one: PyTorch takes longer to read a list.
+        kind = TORCH_DTYPES[dtype]
+        output = torch.empty(*sizes, dtype=kind, device=_CPU) if sizes else torch.empty((), dtype=kind, device=_CPU)
         outputs[index] = output
         return output.data_ptr()
 
@@ -83,7 +88,7 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
         raise LinearAlgebraError(
             error.message, where=error.where, got=error.got, expected=error.expected, remedy=error.remedy
         ) from None
-    return [outputs[index] for index in range(len(program.outputs))]
+    return outputs
 
 
 def _name(program: Program, index: int) -> str:

@@ -162,3 +162,18 @@ static int32_t run_copies(ral_context *context, const ral_call *call, void *cons
 }
 
 const ral_program copies = {RAL_ABI, 11, 11, 0, copy_inputs, copy_outputs, NULL, run_copies, 0, NULL};
+
+/* ---- program: y = x[:count], a size that the data say ------------------------------------------------------------------ */
+
+static const ral_argument head_inputs[] = {{"x", RAL_F32, 1}, {"count", RAL_I64, 0}};
+static const ral_argument head_outputs[] = {{"y", RAL_F32, 1}};
+
+static int32_t run_head(ral_context *context, const ral_call *call, void *const *table) {
+    const int64_t size = *(const int64_t *)call->inputs[1].data, stride = 1;
+    const ral_tensor part = {call->inputs[0].data, &size, call->inputs[0].strides, 1, RAL_F32};
+    (void)table;
+    if (size > call->inputs[0].sizes[0]) return ral_fail(context, RAL_GUARD, "%lld is too many", size, 0, 0, 0);
+    return ral_contiguous(context, &part, 4, call->allocate(call->user, 0, RAL_F32, 1, &size, &stride));
+}
+
+const ral_program head = {RAL_ABI, 2, 1, 0, head_inputs, head_outputs, NULL, run_head, 0, NULL};

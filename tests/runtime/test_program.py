@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anyshape.runtime import numpy_adaptor
+from anyshape.runtime import loader, numpy_adaptor
 from anyshape.runtime.abi import ABI, Argument, DType
 from anyshape.runtime.loader import Program, Runtime, include_directory, source_files
 from anyshape.support.errors import (
@@ -135,6 +135,53 @@ def test_what_the_allocation_raises_comes_out_unchanged(model: Program) -> None:
         model.run(views, refuse)
     with pytest.raises(MemoryLimit, match="output 0 could not be allocated"):
         model.run(views, lambda *_: 0)
+
+
+def test_outputs_are_allocated_before_calls_whose_inputs_have_the_sizes_of_the_last(
+    address: Callable[[str], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C asks Python for an output only where it cannot be known: at new sizes, and where data say sizes."""
+    program = Program(address("head"), [], 1)
+    from_c: list[int] = []
+    asked = loader._Asked.__call__
+
+    def counted(self: loader._Asked, *arguments: int) -> int:
+        from_c.append(arguments[1])
+        return asked(self, *arguments)
+
+    monkeypatch.setattr(loader._Asked, "__call__", counted)
+    known = [(8, 3, 1), (8, 3, 0), (9, 3, 1), (9, 3, 0), (0, 0, 1), (0, 0, 0), (9, 3, 1)]
+    for length, count, callbacks in [*known, (9, 5, 1), (9, 5, 1), (8, 3, 1)]:
+        x = np.arange(length, dtype=np.float32) + len(from_c)
+        before = len(from_c)
+        (y,) = numpy_adaptor.run(program, [x, np.array(count)])
+        np.testing.assert_array_equal(y, x[:count])
+        assert len(from_c) - before == callbacks, (length, count)
+
+
+def test_an_output_is_the_callers_own(model: Program) -> None:
+    x, index = arguments(3, 4)
+    first, second, third = (numpy_adaptor.run(model, [x + add, index])[0] for add in (0, 1, 2))
+    for add, y in enumerate((first, second, third)):
+        np.testing.assert_array_equal(y, expected(x + add, index))
+
+
+def test_what_is_expected_survives_calls_that_fail(address: Callable[[str], int]) -> None:
+    program = Program(address("head"), [], 1)
+    x = np.arange(8, dtype=np.float32)
+
+    def refuse(*_: object) -> int:
+        raise KeyboardInterrupt("stop")
+
+    views = [(x.ctypes.data, (8,), (1,), DType.F32), (np.array(3).ctypes.data, (), (), DType.I64)]
+    for _ in range(2):
+        np.testing.assert_array_equal(numpy_adaptor.run(program, [x, np.array(3)])[0], x[:3])
+        with pytest.raises(GuardError, match="9 is too many"):
+            numpy_adaptor.run(program, [x, np.array(9)])
+        with pytest.raises(KeyboardInterrupt, match="stop"):
+            program.run(views, refuse)
+        with pytest.raises(RankError):
+            numpy_adaptor.run(program, [x[None], np.array(3)])
 
 
 def test_a_run_within_the_allocation_of_another(model: Program) -> None:
