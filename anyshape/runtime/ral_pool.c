@@ -6,6 +6,9 @@
  * less owns that chunk. The launch cannot end before an owned chunk is done, so an owner may read `job` safely, and a late
  * worker that still holds an old share either fails to claim or claims a chunk of the present launch. No worker has to
  * take part: the caller waits for claimed chunks only, never for a thread that has not been scheduled.
+ *
+ * Workers keep off the processor that the caller is on (Linux). A scheduler that packs threads which sleep often on few processors, as
+ * those of some virtual machines do, would let them wait for the caller's time instead of taking work from it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -13,6 +16,7 @@
 #include "ral_internal.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -31,6 +35,7 @@ typedef struct {
 typedef struct {
     ral_pool *pool;
     ral_block scratch;
+    pthread_t thread;
 } ral_worker;
 
 struct ral_pool {
@@ -46,7 +51,11 @@ struct ral_pool {
     ral_worker *workers;
     ral_share *shares; /* the caller's, then one for each worker */
     int32_t threads;
-    int32_t started; /* whether this process has started the workers */
+    int32_t started; /* how many workers this process has started; -1 before it has tried to */
+#ifdef __linux__
+    cpu_set_t allowed; /* the processors on which their creator might run; empty where that is unknown */
+    int avoided;       /* the one that they keep off; -1 before the first launch */
+#endif
 };
 
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -163,13 +172,32 @@ static void start_workers(ral_pool *pool) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' business */
-    for (int32_t i = 0; i < pool->threads - 1; i++) {
-        pthread_t thread;
-        if (pthread_create(&thread, &attributes, work_forever, &pool->workers[i]) != 0) break;
-    }
+#ifdef __linux__
+    if (sched_getaffinity(0, sizeof pool->allowed, &pool->allowed) != 0) CPU_ZERO(&pool->allowed);
+    pool->avoided = -1;
+#endif
+    int32_t count = 0;
+    while (count < pool->threads - 1 &&
+           pthread_create(&pool->workers[count].thread, &attributes, work_forever, &pool->workers[count]) == 0)
+        count++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    pool->started = 1;
+    pool->started = count;
+}
+
+/* Keeps workers off the processor that the caller is on, if they may run on another. */
+static void keep_workers_apart(ral_pool *pool) {
+#ifdef __linux__
+    const int here = sched_getcpu();
+    if (here == pool->avoided || here < 0 || here >= CPU_SETSIZE) return;
+    pool->avoided = here;
+    cpu_set_t others = pool->allowed;
+    CPU_CLR((size_t)here, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    for (int32_t i = 0; i < pool->started; i++) pthread_setaffinity_np(pool->workers[i].thread, sizeof others, &others);
+#else
+    (void)pool;
+#endif
 }
 
 static void wake_workers(ral_pool *pool, int64_t wanted) {
@@ -199,7 +227,8 @@ void ral_pool_run(ral_pool *pool, const ral_job *job, ral_block *scratch) {
         for (int64_t chunk = 0; chunk < job->chunks; chunk++) ral_run_chunk(job, chunk, scratch);
         return;
     }
-    if (!pool->started) start_workers(pool);
+    if (pool->started < 0) start_workers(pool);
+    keep_workers_apart(pool);
     publish(pool, job);
     wake_workers(pool, job->chunks - 1);
     const int64_t own = run_claimed_chunks(pool, 0, scratch);
@@ -218,7 +247,7 @@ static void reset_pool(ral_pool *pool) {
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->done, NULL);
-    pool->started = 0;
+    pool->started = -1;
     /* After a fork the workers' scratch is given up: its owner may have been in the middle of growing it. */
     for (int32_t i = 0; i < pool->threads - 1; i++) pool->workers[i] = (ral_worker){.pool = pool};
     for (int32_t i = 0; i < pool->threads; i++) atomic_store(&pool->shares[i].chunks, 0);

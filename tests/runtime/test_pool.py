@@ -221,3 +221,26 @@ thread.join()
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
 def test_the_pool_restarts_in_a_forked_child(programs_path: Path) -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORK_SCRIPT, str(programs_path)], check=True, timeout=60)
+
+
+def threads_of_process() -> set[int]:
+    return {int(path.name) for path in Path("/proc/self/task").iterdir()}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the system does not say where threads may run")
+def test_workers_keep_off_the_processor_of_the_caller(launcher: Launchers) -> None:
+    """Else a scheduler that packs threads could leave them waiting for the time of the caller, who spins until they are done."""
+    allowed = os.sched_getaffinity(0)
+    before = threads_of_process()
+    context = launcher(7)  # no other test has a pool of so many
+    context.mark_chunks(100, 1)
+    workers = threads_of_process() - before
+    assert len(workers) == 6
+    try:
+        for processor in sorted(allowed)[:4]:
+            os.sched_setaffinity(0, {processor})
+            context.mark_chunks(100, 1)
+            for worker in workers:
+                assert os.sched_getaffinity(worker) == (allowed - {processor} or allowed)
+    finally:
+        os.sched_setaffinity(0, allowed)
