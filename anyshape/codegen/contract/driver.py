@@ -7,10 +7,10 @@
             for each register tile of 1 to 6 rows     rows split evenly, so that no tile is much smaller than another
 
 The first depth block starts from the bias or from zero, the others from what the one before has stored. A right-hand side that is
-not packed is packed panel by panel into scratch, unless it is row-major and the rows are too few to pay for it, or a single row
-meets adjacent k: then dot products serve, the only case in which a row's sum has another order than k's. One that is nowhere
-in memory, the windows of a convolution, is gathered into scratch by a function of the kernel. A left-hand side whose k are not adjacent is
-copied likewise. bf16, f16 and i8 are always packed as right-hand sides, and copied in the form that tiles take
+not packed is packed panel by panel into scratch, unless it is row-major and the rows are too few to pay for it. Few columns, and a
+single row that meets adjacent k, are dot products: the only cases in which a sum has another order than k's. A right-hand side that
+is nowhere in memory, the windows of a convolution, is gathered into scratch by a function of the kernel. A left-hand side whose k
+are not adjacent is copied likewise. bf16, f16 and i8 are always packed as right-hand sides, and copied in the form that tiles take
 as left-hand sides. After the last depth block the epilogue, if any, runs over each tile just stored.
 """
 
@@ -24,6 +24,13 @@ from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.records import ResultSlots
 from anyshape.codegen.symbols import pack_rhs_name
+from anyshape.codegen.tiles.dot_tiles import (
+    FEW_COLUMNS,
+    dot_tile_arguments,
+    dot_tile_name,
+    emit_dot_tiles,
+    pick_dot_tile,
+)
 from anyshape.codegen.tiles.dots import dots_arguments, dots_name, emit_dots
 from anyshape.codegen.tiles.microkernel import TileTable, emit_tiles, tile_arguments, tile_name
 from anyshape.codegen.tiles.pack import (
@@ -108,6 +115,7 @@ def emit_block_driver(module: ModuleBuilder, shape: TileShape) -> None:
     if shape.is_wide:
         emit_pack_rhs(module, shape)
         emit_dots(module, shape)
+        emit_dot_tiles(module, shape)
     else:
         emit_pack_rhs_narrow(module, shape)
     if shape.lhs_memory == shape.sum_element:
@@ -180,11 +188,23 @@ def _emit_depth_block(block: _Block, first_k: Value) -> None:
     is_last = b.cmp("sge", b.add(first_k, depth), slot[Slot.DEPTH])
     lhs, lhs_row = _emit_lhs(block, first_k, depth)
     panels = b.div(b.add(slot[Slot.COLUMNS], PANEL - 1), PANEL)
+    sides = _Factors(lhs, lhs_row, lhs, lhs_row, depth)
+    goes_on = b.cmp("sgt", first_k, 0)
     with b.for_(0, panels) as panel:
         columns = b.minimum(b.sub(slot[Slot.COLUMNS], b.mul(panel.index, PANEL)), PANEL)
-        emit_rhs = _emit_rhs if block.shape.is_wide else _emit_narrow_rhs
-        factors = emit_rhs(block, panel.index, first_k, columns, _Factors(lhs, lhs_row, lhs, lhs_row, depth))
-        _emit_row_tiles(block, panel.index, b.cmp("sgt", first_k, 0), is_last, columns, factors)
+        if block.shape.is_wide:
+            # Whatever the number of rows, on which no sum may depend.
+            few = b.and_(b.cmp("sle", columns, FEW_COLUMNS), b.cmp("eq", slot[Slot.PACKED], 0))
+            branch = b.if_(few, has_else=True)
+            with branch.then():
+                factors = _emit_few_columns(block, panel.index, first_k, columns, sides)
+                _emit_dot_tiles(block, panel.index, goes_on, is_last, columns, factors)
+            with branch.otherwise():
+                factors = _emit_rhs(block, panel.index, first_k, columns, sides)
+                _emit_row_tiles(block, panel.index, goes_on, is_last, columns, factors)
+        else:
+            factors = _emit_narrow_rhs(block, panel.index, first_k, columns, sides)
+            _emit_row_tiles(block, panel.index, goes_on, is_last, columns, factors)
 
 
 @dataclass(frozen=True)
@@ -248,7 +268,8 @@ def _emit_narrow_rhs(block: _Block, panel: Value, first_k: Value, columns: Value
 
 
 def gathered_at(shape: TileShape) -> int:
-    """Elements of the scratch for a packed panel, behind which a gathered one lies that is packed afterwards."""
+    """Elements of the scratch for a packed panel, behind which a gathered one lies that is packed afterwards, or the copy of the few
+    columns of one that is not."""
     return packed_depth(shape.element, shape.depth) * PANEL
 
 
@@ -286,6 +307,43 @@ def _emit_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: 
         b.select(direct, slot[Slot.RHS_DEPTH], b.const(b.i64, PANEL)),
         b.select(dots, b.const(b.i64, 1), lhs.steps),
     )
+
+
+def _emit_few_columns(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: _Factors) -> _Factors:
+    """The factors of a panel of few columns, copied if their k are not adjacent."""
+    b, slot, element = block.b, block.slot, block.rhs_element
+    start = b.add(b.mul(panel, slot[Slot.RHS_PANEL]), b.mul(first_k, slot[Slot.RHS_DEPTH]))
+    source, scratch = b.offset(slot[Slot.RHS], element, start), slot[Slot.RHS_SCRATCH]
+    branch = b.if_(block.gathers)
+    with branch.then():
+        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], panel, first_k, lhs.steps, scratch])
+    adjacent = b.and_(b.cmp("eq", slot[Slot.RHS_DEPTH], 1), b.not_(block.gathers))
+    copy = b.select(block.gathers, b.offset(scratch, element, gathered_at(block.shape)), scratch)
+    branch = b.if_(b.not_(adjacent))
+    with branch.then():
+        origin = b.select(block.gathers, scratch, source)
+        apart = b.select(block.gathers, 1, slot[Slot.RHS_COLUMN])
+        step = b.select(block.gathers, PANEL, slot[Slot.RHS_DEPTH])
+        b.call(pack_lhs_name(block.shape.element), [origin, apart, step, columns, lhs.steps, copy])
+    rhs, rhs_column = b.select(adjacent, source, copy), b.select(adjacent, slot[Slot.RHS_COLUMN], lhs.steps)
+    return _Factors(lhs.lhs, lhs.lhs_row, rhs, rhs_column, lhs.steps)
+
+
+def _emit_dot_tiles(
+    block: _Block, panel: Value, goes_on: Value, is_last: Value, columns: Value, factors: _Factors
+) -> None:
+    """All rows of a panel of few columns, from one of which to the next `factors.rhs_row` says the way."""
+    b, slot = block.b, block.slot
+    column, out_row = b.mul(panel, PANEL), slot[Slot.OUT_ROW]
+    out = b.offset(slot[Slot.OUT], block.sum_element, column)
+    bias = b.select(block.has_bias, b.offset(slot[Slot.INIT], block.sum_element, column), block.zeros)
+    sums = [out, out_row, slot[Slot.ROWS], factors.steps, b.select(goes_on, out, bias), b.select(goes_on, out_row, 0)]
+    sides = [factors.lhs, factors.lhs_row, factors.rhs, factors.rhs_row]
+    b.call_pointer(pick_dot_tile(b, block.shape.element, columns), [*sides, *sums])
+    branch = b.if_(b.and_(is_last, block.has_epilogue))
+    with branch.then():
+        place = [slot[Slot.FIRST_ROW], slot[Slot.ROWS], b.add(slot[Slot.FIRST_COLUMN], column), columns]
+        b.call_pointer(slot[Slot.EPILOGUE], [slot[Slot.CONTEXT], *place, out, out_row])
 
 
 def _emit_row_tiles(
@@ -360,6 +418,8 @@ def declare_block_parts(module: ModuleBuilder, b: Builder, shape: TileShape) -> 
     module.declare(pack_lhs_name(shape.element), pack_lhs_arguments(b))
     module.declare(pack_rhs_name(shape.element), pack_rhs_arguments(b))
     module.declare(dots_name(shape.element), dots_arguments(b))
+    for columns in range(1, FEW_COLUMNS + 1):
+        module.declare(dot_tile_name(shape.element, columns), dot_tile_arguments(b))
 
 
 def declare_block_driver(module: ModuleBuilder, b: Builder, element: str) -> None:

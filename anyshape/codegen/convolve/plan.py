@@ -34,6 +34,7 @@ from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.points import EmittedKernel, emit_rectangle
 from anyshape.codegen.records import DriverCaller, symbols_of
 from anyshape.codegen.sizes import emit_size
+from anyshape.codegen.tiles.dot_tiles import FEW_COLUMNS
 from anyshape.codegen.tiles.schedule import Schedule
 from anyshape.codegen.tiles.shape import LINE, TileShape, tile_shape
 from anyshape.dialects.packed_panels import PANEL
@@ -161,9 +162,10 @@ class _Layout:
 
     @property
     def rhs_scratch(self) -> int:
-        """Bytes for a packed panel, and for one as it is gathered where that has another form."""
-        panel = gathered_at(self.shape) * self.shape.element_bytes
-        return _whole_lines(panel if self.shape.is_wide else 2 * panel)
+        """Bytes for a packed panel, and for one as it is gathered where that has another form, or the copy of few columns."""
+        panel = gathered_at(self.shape)
+        other = FEW_COLUMNS * self.shape.depth if self.shape.is_wide else panel
+        return _whole_lines((panel + other) * self.shape.element_bytes)
 
     @property
     def out_scratch(self) -> int:

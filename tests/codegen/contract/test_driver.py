@@ -10,6 +10,7 @@ import pytest
 from anyshape.codegen.contract import pack_panels
 from anyshape.codegen.contract.driver import CROWDED_COLUMNS, CROWDED_ROWS
 from anyshape.codegen.llvm import LoadedCode
+from anyshape.codegen.tiles.dot_tiles import FEW_COLUMNS, tile_rows
 from tests.codegen.contract.blocks import DTYPES, MACHINES, cases, check, code_of, run_block, shape_of
 
 Guard = Callable[[np.ndarray], Any]
@@ -64,6 +65,32 @@ def test_right_hand_side_that_is_not_packed(guarded: Guard, machine: str, elemen
             rhs_scratch=scratch.address,
         )  # fmt: skip
         check(out.array, a, w)
+
+
+@every_machine
+@every_element
+@pytest.mark.parametrize("order", ["rows", "columns", "strided"])
+def test_few_columns_are_dot_products(guarded: Guard, machine: str, element: str, order: str) -> None:
+    """Any number of rows; depths of less than a vector, with and without a rest, and of several blocks. Nothing beyond is touched."""
+    rng = np.random.default_rng(31)
+    code, dtype, shape = code_of(machine, element), DTYPES[element], shape_of(machine, element)
+    depths = (0, 1, shape.lanes - 1, shape.lanes, 5 * shape.lanes + 3, shape.depth + shape.lanes + 1)
+    for n in range(1, FEW_COLUMNS + 1):
+        rows = tile_rows(shape, n)
+        for m, k in zip((1, rows, rows + 1, 3 * rows - 1, 2 * rows + 3, 41), depths, strict=True):
+            wide = {"rows": n, "columns": k, "strided": 3 * n}[order]
+            held = guarded(rng.standard_normal((n, k) if order == "columns" else (k, wide)).astype(dtype))
+            w = {"rows": held.array, "columns": held.array.T, "strided": held.array[:, ::3]}[order]
+            steps = {"rows": (n, 1), "columns": (1, k), "strided": (3 * n, 3)}[order]
+            a, bias = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal(n).astype(dtype)
+            lhs, start, out = guarded(a), guarded(bias), guarded(np.full((m, n), 7, dtype))
+            scratch = guarded(np.zeros(0 if order == "columns" else max(1, min(k, shape.depth)) * n, dtype))
+            run_block(
+                code, element, rows=m, columns=n, depth=k, lhs=lhs.address, lhs_row=k, lhs_depth=1, rhs=held.address,
+                rhs_depth=steps[0], rhs_column=steps[1], rhs_panel=64 * steps[1], out=out.address, out_row=n,
+                rhs_scratch=scratch.address, init=start.address if n % 2 else 0,
+            )  # fmt: skip
+            check(out.array, a, w, bias if n % 2 else 0)
 
 
 def test_left_hand_side_with_any_strides(code: LoadedCode, guarded: Guard) -> None:

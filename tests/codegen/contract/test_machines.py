@@ -14,6 +14,7 @@ from anyshape.codegen.contract.driver import emit_block_driver
 from anyshape.codegen.llvm import Target, emit_assembly, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import emit_kernel
+from anyshape.codegen.tiles.dot_tiles import FEW_COLUMNS, dot_tile_name, emit_dot_tiles, tile_rows
 from anyshape.codegen.tiles.microkernel import emit_tile, tile_name
 from anyshape.codegen.tiles.shape import MAX_ROWS, SUM_ELEMENTS, tile_shape
 from anyshape.dialects.packed_panels import PANEL
@@ -206,6 +207,26 @@ def test_a_narrow_weight_is_read_in_sixteen_bits(rows: int, element: str) -> Non
         assert count(lines, r"^v(p?and\w+)\s.*%zmm") == 2, "the odd ones"
         assert count(lines, r"^v(mov\w+|pslld|pand\w+)\s.*\(%r\w+.*\)") in (2, 4)
     assert count(lines, r"%rsp|%rbp\)") == 0
+
+
+@pytest.mark.parametrize("columns", range(1, FEW_COLUMNS + 1))
+@pytest.mark.parametrize(("target", "element"), [("znver4", "f32"), ("haswell", "f32"), ("haswell", "f64")])
+def test_a_dot_tile_reads_each_row_once(target: str, element: str, columns: int) -> None:
+    """R·C multiplications for at most R + C loads, multiply-adds that read memory among them; no vector goes through the stack."""
+    machine, llvm_target = TARGETS[target]
+    shape = tile_shape(element, machine)
+    module = ModuleBuilder("tiles", function_attributes={"prefer-vector-width": str(machine.vector_bits)})
+    with module:
+        emit_dot_tiles(module, shape)
+    text = emit_assembly(optimise(lower_to_llvm(module.module), llvm_target), llvm_target)
+    # The loop, and not the vectors of a rest, which are masked.
+    lines = inner_loop(
+        re.sub(r"vmaskmov|\{%k", "masked", text), dot_tile_name(element, columns), r"vfmadd\w+(?!.*masked)"
+    )
+    rows = tile_rows(shape, columns)
+    assert count(lines, rf"^vfmadd\w+.*%{'z' if machine.vector_bits == 512 else 'y'}mm") == rows * columns
+    assert count(lines, r"^v\w+\s.*\(%r") <= rows + columns
+    assert count(lines, r"[zy]mm.*\(%r[sb]p\)|\(%r[sb]p\), %[zy]mm|^call") == 0
 
 
 def test_no_saturating_byte_product() -> None:
