@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from operator import floordiv
 from typing import Any
 
 import torch
+from torch import _meta_registrations
 from torch._decomp import decomposition_table
 
 from anyshape.frontends.torch.replacing import replaced, replaced_item
@@ -88,6 +90,8 @@ def sizes_only() -> Generator[None]:
     """While inside, PyTorch finds the sizes of these overloads' results so."""
     with ExitStack() as stack:
         stack.enter_context(replaced(torch, "max_pool1d", _max_pool1d))
+        # Sizes of pools: Python's quotient is what it computes, without asking for the remainder as PyTorch 2.12 does.
+        stack.enter_context(replaced(_meta_registrations, "div_rtn", floordiv))
         for overload, sizes in _SIZES.items():
             stack.enter_context(replaced_item(decomposition_table, overload, sizes))
         yield
