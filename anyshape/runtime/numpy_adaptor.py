@@ -1,5 +1,6 @@
 """Runs programs on numpy arrays, without copying."""
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,7 +72,7 @@ def run_views(program: Program, views: Sequence[TensorView]) -> list[NDArray[Any
             got = f"{NUMPY_DTYPES[dtype].name}{list(sizes)}"
             raise MemoryLimit("a result does not fit in memory", where=f"result {index}", got=got) from error
         outputs[index] = output
-        return output.__array_interface__["data"][0]
+        return _address(output)
 
     program.run(views, allocate)
     return [outputs[index] for index in range(len(program.outputs))]
@@ -84,7 +85,16 @@ def view_of(array: NDArray[Any]) -> TensorView:
 
 def _view(array: NDArray[Any], code: int) -> TensorView:
     item = array.itemsize
-    return array.__array_interface__["data"][0], array.shape, [stride // item for stride in array.strides], code
+    return _address(array), array.shape, [stride // item for stride in array.strides], code
+
+
+def _address(array: NDArray[Any]) -> int:
+    """Where element (0, …, 0) is. The buffer protocol, for arrays that it serves, takes a third of the time that numpy's interface does."""
+    flags = array.flags
+    if flags.writeable and flags.c_contiguous and array.size:
+        buffer: Any = array
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+    return array.__array_interface__["data"][0]
 
 
 def _empty_strided(sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from anyshape.support.errors import AnyshapeError
+from anyshape.support.errors import AnyshapeError, ModelError
 from tests.bugs.front_ends import both_ways, check_both_ways
 from tests.end_to_end.eager import compiled
 
@@ -80,6 +80,63 @@ def test_a_program_of_torch_compile_refuses_them_too() -> None:
     for args in calls:
         with pytest.raises((RuntimeError, IndexError)):
             program(*args)
+
+
+OFFSETS = torch.tensor([0, 2, 4])
+BAGS = torch.randn(6, 3)
+AT_RUN_TIME: dict[str, tuple[Function, tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]] = {
+    "first offset": (
+        lambda i, o: functional.embedding_bag(i, BAGS, o), (places(1, 2, 3, 4), OFFSETS[:2]), (places(1, 2, 3, 4), OFFSETS[1:]),
+    ),
+    "first offset of ends": (
+        lambda i, o: functional.embedding_bag(i, BAGS, o, mode="sum", include_last_offset=True),
+        (places(1, 2, 3, 4), OFFSETS), (places(1, 2, 3, 4), OFFSETS[1:]),
+    ),
+    "more rows than places": (put, (X, FIRST, torch.randn(2, 5)), (X, ~FIRST, torch.randn(2, 5))),
+    "more rows than no places": (put, (X, FIRST, torch.randn(2, 5)), (X, FIRST & ~FIRST, torch.randn(2, 5))),
+    "fewer rows than places": (put, (X, FIRST, torch.randn(2, 5)), (X, FIRST | True, torch.randn(2, 5))),
+    "select_scatter": (lambda x, y: torch.select_scatter(x, y, 0, 2), (X, X[0]), (X[:2], X[0])),
+    "select_scatter from the end": (lambda x, y: torch.select_scatter(x, y, 0, -2), (X, X[0]), (X[:1], X[0])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", AT_RUN_TIME)
+def test_what_a_call_alone_shows(case: str) -> None:
+    function, example, wrong = AT_RUN_TIME[case]
+    with pytest.raises((RuntimeError, IndexError)) as eager:
+        function(*wrong)
+    for program in both_ways(function, *example).values():
+        torch.testing.assert_close(program(*example), function(*example))
+        with pytest.raises(eager.type):
+            program(*wrong)
+    with pytest.raises(AnyshapeError):
+        compiled(function, *example)(*wrong)
+
+
+def test_offsets_of_no_bags_and_a_row_for_no_place() -> None:
+    def bags(i: torch.Tensor, o: torch.Tensor) -> torch.Tensor:
+        return functional.embedding_bag(i, BAGS, o)
+
+    check_both_ways(bags, *((places(1, 2, 3, 4), OFFSETS[:n]) for n in (2, 1, 0)))
+    check_both_ways(
+        put, (X, FIRST, torch.randn(2, 5)), (X, ~FIRST, torch.randn(1, 5)), (X, FIRST & ~FIRST, torch.randn(1, 5))
+    )
+
+
+def test_an_index_that_is_no_vector() -> None:
+    """PyTorch's rule for shapes takes it, its kernel does not."""
+
+    def selected(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return x.index_select(0, index)
+
+    for index in (places(0, 2).reshape(1, 2), places().reshape(0, 1, 1)):
+        with pytest.raises(IndexError, match="supposed to be a vector"):
+            selected(X, index)
+        with pytest.raises(IndexError, match="supposed to be a vector") as caught:
+            compiled(selected, X, index)
+        assert isinstance(caught.value, ModelError)
+    check_both_ways(selected, (X, places(2, 0)), (X, places()), (X, places(1)))
+    check_both_ways(selected, (X, torch.tensor(1)), (X[1:], torch.tensor(0)))
 
 
 def test_parts_that_are_broadcast() -> None:

@@ -6,7 +6,7 @@ window points, in squares that are turned in registers. What lies beyond a panel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum, auto
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from anyshape.codegen.convolve.runs import MAX_PARTS, Runs
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
 from anyshape.codegen.records import symbols_of
 from anyshape.codegen.sizes import emit_size
+from anyshape.codegen.tiles.dot_tiles import FEW_COLUMNS
 from anyshape.codegen.tiles.pack import transpose_square
 from anyshape.dialects.packed_panels import PANEL
 
@@ -57,20 +58,23 @@ def emit_gather(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: 
         c = b.div(first, runs.points)
         point = b.sub(first, b.mul(c, runs.points))
 
-        def emit_rows(is_plain: bool) -> None:
+        def emit_rows(emit_row: Callable[[Value, Value, Value], None]) -> None:
             with b.for_(0, steps, 1, [point, b.mul(c, channel)]) as k:
                 at, start = k.args
-                row = b.offset(target, body.element, b.mul(k.index, PANEL))
-                (body.emit_plain_row if is_plain else body.emit_row)(at, start, row)
+                emit_row(at, start, b.offset(target, body.element, b.mul(k.index, PANEL)))
                 following = b.add(at, 1)
                 ends = b.cmp("eq", following, runs.points)
                 k.yield_(b.select(ends, 0, following), b.select(ends, b.add(start, channel), start))
 
         branch = b.if_(body.is_plain(), has_else=True)
         with branch.then():
-            emit_rows(is_plain=True)
+            emit_rows(body.emit_plain_row)
         with branch.otherwise():
-            emit_rows(is_plain=False)
+            few = b.if_(b.cmp("sle", columns, FEW_COLUMNS), has_else=True)
+            with few.then():
+                emit_rows(body.emit_few_columns)
+            with few.otherwise():
+                emit_rows(body.emit_row)
 
 
 class _Gather:
@@ -135,6 +139,16 @@ class _Gather:
             own = b.load(masks, b.i32, self.starts[vector])
             parts = self._load_run(b.add(element, self.first[vector]), own, zeros)
             b.store(_picked(b, parts, self.parts, lanes), b.offset(target, self.element, vector * lanes))
+
+    def emit_few_columns(self, point: Value, start: Value, target: Value) -> None:
+        """As `emit_row`, of so few columns that nobody reads what lies beyond them."""
+        b, lanes = self.b, self.runs.lanes
+        element, masks = self._places(point, start)
+        for first in range(0, FEW_COLUMNS, lanes):
+            branch = b.if_(b.cmp("sgt", self.columns, first))
+            with branch.then():
+                vector = self._emit_vector(first // lanes, element, masks)
+                b.store(vector, b.offset(target, self.element, first))
 
     def _places(self, point: Value, start: Value) -> tuple[Value, Value]:
         """The element that the window point of a channel adds, and its masks."""

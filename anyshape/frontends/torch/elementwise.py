@@ -35,7 +35,7 @@ from anyshape.dialects.dhlo import (
 )
 from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dhlo.bits import BitcastConvert, can_read_bits
-from anyshape.dialects.dtypes import BOOL, DType
+from anyshape.dialects.dtypes import BOOL, F16, DType
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
 from anyshape.frontends.torch.dtypes import dtype_of_torch
@@ -128,7 +128,10 @@ def lower_clamp(builder: GraphBuilder, x: Value, low: Value = None, high: Value 
 
 @lowers("aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def lower_pow(builder: GraphBuilder, base: Value, exponent: Value) -> SSAValue:
-    """base ^ exponent; small exponents are products and roots, as ATen computes them"""
+    """base ^ exponent; small exponents are products and roots, as ATen computes them
+
+    Of f16 it takes no roots: (−∞)^0.5 is ∞ there, as of C's `pow`, and NaN of every other dtype.
+    """
     dtype = builder.result_dtype
     if isinstance(exponent, int | float) and not isinstance(base, int | float):
         x = builder.operand(base, dtype)
@@ -138,9 +141,9 @@ def lower_pow(builder: GraphBuilder, base: Value, exponent: Value) -> SSAValue:
             return builder.emit(Multiply, x, x)
         if exponent == 3:
             return builder.emit(Multiply, builder.emit(Multiply, x, x), x)
-        if exponent == 0.5:
+        if exponent == 0.5 and dtype != F16:
             return builder.emit(Sqrt, x)
-        if exponent == -0.5:
+        if exponent == -0.5 and dtype != F16:
             return builder.emit(Rsqrt, x)
     return binary(builder, Power, base, exponent)
 

@@ -63,6 +63,8 @@ def lower_embedding(builder: GraphBuilder, weight: SSAValue, indices: SSAValue, 
 @lowers("aten.index_select.default")
 def lower_index_select(builder: GraphBuilder, x: SSAValue, dim: int, index: SSAValue) -> SSAValue:
     axis = axis_of(dim, rank_of(x.type))
+    if rank_of(index.type) > 1:
+        raise Unsupported("an index that is no vector: index_select takes none")
     if not rank_of(x.type):
         return builder.reshape(gathered(builder, builder.reshape(x, (1,)), (0,), [_vector(builder, index)], 0), ())
     return gathered(builder, x, (axis,), [_vector(builder, index)], axis)

@@ -29,7 +29,7 @@ from anyshape.dialects.dhlo import (
 )
 from anyshape.dialects.dhlo.base import DhloOp
 from anyshape.dialects.dhlo.reduction import accumulation_dtype
-from anyshape.dialects.dtypes import F64, I64
+from anyshape.dialects.dtypes import F16, F32, F64, I64
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 from anyshape.frontends.torch.elementwise import as_bool
@@ -175,11 +175,15 @@ def lower_logsumexp(builder: GraphBuilder, x: SSAValue, dim: Value, keepdim: boo
 
 
 def _variance(builder: GraphBuilder, x: SSAValue, axes: Sequence[int], correction: float) -> SSAValue:
-    """Σ(x − mean)² / max(n − correction, 0); f16 and bf16 in f32, where the squares and their sum do not overflow"""
-    sizes, dtype = sizes_of(x.type), accumulation_dtype(dtype_of(x.type))
-    x = builder.convert(x, dtype)
+    """Σ(x − mean)² / max(n − correction, 0), of f16 in f32, else in f64
+
+    So the squares of what x can hold neither overflow nor vanish, as in PyTorch's kernel. The mean, which x.mean() shares, is of f32.
+    """
+    sizes, narrow = sizes_of(x.type), dtype_of(x.type)
+    x = builder.convert(x, accumulation_dtype(narrow))
+    dtype = F32 if narrow == F16 else F64
     mean = back_to(builder, builder.emit(Mean, x, axes=tuple(axes)), axes, sizes)
-    distance = builder.emit(Subtract, x, mean)
+    distance = builder.convert(builder.emit(Subtract, x, mean), dtype)
     total = reduced(builder, builder.emit(Multiply, distance, distance), axes, "sum")
     divisor = builder.convert(_degrees(builder, numel([sizes[axis] for axis in axes]), correction), dtype)
     return builder.emit(Divide, total, builder.broadcast(divisor, sizes_of(total.type)))
@@ -217,14 +221,30 @@ def lower_std(
     return builder.reshape(builder.convert(deviation, builder.result_dtype), builder.result_sizes)
 
 
+def _beside_mean(
+    builder: GraphBuilder, x: SSAValue, axes: Sequence[int], spread: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """A spread of x in its dtype, and the mean of x."""
+    sizes = builder.names.sizes(builder.node.meta["val"][0].shape)
+    spread = builder.convert(spread, dtype_of(x.type))
+    return builder.reshape(spread, sizes), builder.reshape(builder.emit(Mean, x, axes=axes), sizes)
+
+
 @lowers("aten.var_mean.correction")
 def lower_var_mean(
     builder: GraphBuilder, x: SSAValue, dim: Value = None, *, correction: Value = None, keepdim: bool = False
 ) -> tuple[SSAValue, SSAValue]:
     axes = axes_of(dim, rank_of(x.type))
-    sizes = builder.names.sizes(builder.node.meta["val"][0].shape)
-    variance = builder.convert(_variance(builder, x, axes, 1 if correction is None else correction), dtype_of(x.type))
-    return builder.reshape(variance, sizes), builder.reshape(builder.emit(Mean, x, axes=axes), sizes)
+    return _beside_mean(builder, x, axes, _variance(builder, x, axes, 1 if correction is None else correction))
+
+
+@lowers("aten.std_mean.correction")
+def lower_std_mean(
+    builder: GraphBuilder, x: SSAValue, dim: Value = None, *, correction: Value = None, keepdim: bool = False
+) -> tuple[SSAValue, SSAValue]:
+    axes = axes_of(dim, rank_of(x.type))
+    variance = _variance(builder, x, axes, 1 if correction is None else correction)
+    return _beside_mean(builder, x, axes, builder.emit(Sqrt, variance))
 
 
 def norm(builder: GraphBuilder, x: SSAValue, order: float, axes: Sequence[int]) -> SSAValue:

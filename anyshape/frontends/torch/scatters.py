@@ -14,16 +14,22 @@ from xdsl.ir import Block, SSAValue
 from anyshape.dialects.dhlo import (
     Add,
     BroadcastInDim,
+    Compare,
     Constant,
     Convert,
     DynamicUpdateSlice,
     Iota,
+    Maximum,
     Multiply,
+    Reduce,
     Reshape,
     Select,
     SizeOf,
+    Subtract,
 )
+from anyshape.dialects.dhlo.checks import Check
 from anyshape.dialects.dtypes import I64
+from anyshape.dialects.messages import PLACE
 from anyshape.dialects.sizes import dtype_of, numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 from anyshape.frontends.torch.indexing import from_start
@@ -143,7 +149,8 @@ def _put_where(
     """x with elements replaced where one mask, of leading or later axes of x, says so: by the same part, or by one row after another.
 
     Raises:
-        IndexOutOfRange: when the program runs: there are fewer rows than the mask has places.
+        GuardError: when the program runs: there are more rows than the mask has places.
+        IndexOutOfRange: when the program runs: there are fewer.
     """
     if len(given) != 1 or not rank_of(given[0][1].type):
         raise Unsupported("a mask beside other indices: how many elements are meant depends on the data")
@@ -160,10 +167,31 @@ def _put_where(
     else:
         rows = own[len(own) - after - 1]
         part = builder.checked_broadcast(part, (*sizes[:axis], rows, *sizes[axis + depth :]), "index_put")
+        _require_one_row_a_place(builder, mask, rows)
         part = rows_of_mask(builder, part, axis, builder.reshape(mask, (merged[axis],)))
     part = builder.reshape(part, sizes)
     chosen = builder.emit(BroadcastInDim, mask, dimensions=tuple(range(axis, axis + depth)), sizes=sizes)
     return builder.emit(Select, chosen, accumulated(builder, x, part) if accumulate else part, x)
+
+
+def _require_one_row_a_place(builder: GraphBuilder, mask: SSAValue, rows: Size) -> None:
+    """GuardError in a call where a mask has fewer places than there are rows; fewer rows are an index error where they are read."""
+    sizes = sizes_of(mask.type)
+    places = builder.emit(Reduce, builder.convert(mask, I64), axes=tuple(range(len(sizes))), kind="sum")
+    given, none = builder.operand(rows, I64), builder.constant(0, I64)
+    excess = builder.emit(Maximum, builder.emit(Subtract, given, places), none)
+    is_single = builder.emit(Compare, given, builder.constant(1, I64), direction="eq")
+    excess = builder.emit(Select, is_single, none, excess)
+    builder.emit(
+        Check,
+        excess,
+        given,
+        places,
+        error="guard",
+        message="shape mismatch: the value cannot be broadcast to what the mask chooses",
+        got=f"{PLACE} rows",
+        expected=f"{PLACE} rows, one a place of the mask, or a single one",
+    )
 
 
 def _count(index: SSAValue) -> Size:

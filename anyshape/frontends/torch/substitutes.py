@@ -181,6 +181,13 @@ def _isin(
     return ~found if invert else found
 
 
+def _index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """torch.index_select, which asks when it runs, and not for shapes, that the index is a vector."""
+    if index.dim() > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    return torch.index_select(x, dim, index)
+
+
 SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.ctc_loss: partial(ctc_loss, checked),
     functional.gaussian_nll_loss: _gaussian_nll_loss,
@@ -199,6 +206,8 @@ SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.histogram: histogram,
     torch.Tensor.histogram: histogram,
     torch.histogramdd: histogramdd,
+    torch.index_select: _index_select,
+    torch.Tensor.index_select: _index_select,
     torch.geqrf: geqrf,
     torch.Tensor.geqrf: geqrf,
     torch.linalg.lstsq: lstsq,
