@@ -129,13 +129,13 @@ def test_an_index_that_is_no_vector() -> None:
     def selected(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         return x.index_select(0, index)
 
-    for index in (places(0, 2).reshape(1, 2), places().reshape(0, 1, 1)):
+    for index in (places(0, 2).reshape(1, 2), places().long().reshape(0, 1, 1)):
         with pytest.raises(IndexError, match="supposed to be a vector"):
             selected(X, index)
         with pytest.raises(IndexError, match="supposed to be a vector") as caught:
             compiled(selected, X, index)
         assert isinstance(caught.value, ModelError)
-    check_both_ways(selected, (X, places(2, 0)), (X, places()), (X, places(1)))
+    check_both_ways(selected, (X, places(2, 0)), (X, places().long()), (X, places(1)))
     check_both_ways(selected, (X, torch.tensor(1)), (X[1:], torch.tensor(0)))
 
 

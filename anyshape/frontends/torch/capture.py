@@ -55,6 +55,7 @@ KEPT = (
     "aten.max_pool1d.default",
     "aten.rms_norm.default",
     "aten.scaled_dot_product_attention.default",
+    "aten.select_scatter.default",
     "aten.softmax.int",
     "aten.std.correction",
     "aten.std_mean.correction",

@@ -11,6 +11,7 @@ from anyshape.dialects.dtypes import I64
 from anyshape.dialects.sizes import numel, rank_of, sizes_of
 from anyshape.frontends.torch.builder import GraphBuilder, Value, axis_of, lowers
 from anyshape.frontends.torch.movement import sliced, transposed
+from anyshape.frontends.torch.unsupported import Unsupported
 from anyshape.symbolic import Size
 
 
