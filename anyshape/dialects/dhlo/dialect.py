@@ -24,6 +24,7 @@ _FAMILIES = (
     "contraction",
     "convolution",
     "ctc",
+    "divisors",
     "factorisation",
     "fold",
     "gather",
