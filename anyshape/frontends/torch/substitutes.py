@@ -181,6 +181,19 @@ def _isin(
     return ~found if invert else found
 
 
+def _kron(a: Tensor, b: Tensor) -> Tensor:
+    """torch.kron as a product with axes between: its own reads sizes as numbers. The operand of fewer axes has others of 1 in front."""
+    rank = max(a.dim(), b.dim())
+    a, b = (each.reshape((1,) * (rank - each.dim()) + tuple(each.shape)) for each in (a, b))
+    product = a
+    for axis in range(rank):
+        product = product.unsqueeze(2 * axis + 1)
+    for axis in range(rank):
+        b = b.unsqueeze(2 * axis)
+    sizes = tuple(m * n for m, n in zip(a.shape, b.shape[1::2], strict=True))
+    return (product * b).reshape(sizes)
+
+
 def _index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """torch.index_select, which asks when it runs, and not for shapes, that the index is a vector."""
     if index.dim() > 1:
@@ -213,6 +226,8 @@ SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.linalg.lstsq: lstsq,
     torch.linalg.matrix_norm: _matrix_norm,
     torch.linalg.norm: _norm,
+    torch.kron: _kron,
+    torch.Tensor.kron: _kron,
     torch.linspace: _linspace,
     torch.multinomial: _multinomial,
 }
