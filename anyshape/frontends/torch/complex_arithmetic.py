@@ -114,6 +114,14 @@ def lower_abs(builder: GraphBuilder, x: Planes) -> SSAValue:
     return builder.emit(Hypot, x.real, x.imaginary)
 
 
+@complex_op("aten.linalg_vector_norm.default")
+def lower_vector_norm(
+    builder: GraphBuilder, x: Planes, order: float = 2, dim: Value = None, keepdim: bool = False, **_: Value
+) -> SSAValue:
+    """The norm of the magnitudes"""
+    return LOWERINGS["aten.linalg_vector_norm.default"](builder, lower_abs(builder, x), order, dim, keepdim)
+
+
 @complex_op("aten.angle.default")
 def lower_angle(builder: GraphBuilder, x: Planes) -> SSAValue:
     return builder.emit(Atan2, x.imaginary, x.real)
