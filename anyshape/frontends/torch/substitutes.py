@@ -24,6 +24,7 @@ from anyshape.frontends.torch.checks import require_none
 from anyshape.frontends.torch.covariance import corrcoef, cov
 from anyshape.frontends.torch.ctc import ctc_loss
 from anyshape.frontends.torch.histograms import histogram, histogramdd
+from anyshape.frontends.torch.inverse_stft import istft
 from anyshape.frontends.torch.least_squares import geqrf, lstsq
 from anyshape.frontends.torch.padding import pad_to_multiples
 
@@ -226,6 +227,8 @@ SUBSTITUTES: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.linalg.lstsq: lstsq,
     torch.linalg.matrix_norm: _matrix_norm,
     torch.linalg.norm: _norm,
+    torch.istft: partial(istft, checked),
+    torch.Tensor.istft: partial(istft, checked),
     torch.kron: _kron,
     torch.Tensor.kron: _kron,
     torch.linspace: _linspace,
