@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from anyshape.dialects.formulas import Real, chebyshev, fma, formula, function, onto_unit, polynomial, where
+from anyshape.dialects.formulas import Real, chebyshev, fma, formula, function, onto_unit, polynomial, power, where
 
 _LOG_GAMMA = (
     0.49141539302938714, -0.07611416167043585, 0.008432324965932778, -0.001079493726328608, 0.00014900748003692963,
@@ -36,6 +36,9 @@ _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, 
 """B₂ₖ/(2k) from k = 1 on."""
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
 """B₂ₖ from k = 1 on."""
+_ZETA = (*_TRIGAMMA, -174611 / 330, 854513 / 138, -236364091 / 2730)
+"""B₂ₖ from k = 1 on."""
+_ZETA_TERMS = 10
 _SHIFT = 8
 """Arguments are moved above this, where eight or nine terms of the expansions leave less than 10⁻¹⁶."""
 
@@ -178,4 +181,40 @@ def polygamma(order: int, x: Real) -> Real:
     return where(reflects, reflected, value) * (sign * math.factorial(order))
 
 
-__all__ = ["digamma", "lgamma", "polygamma", "trigamma"]
+def _zeta_from(s: Real, q: Real) -> Real:
+    """ζ(s, q) of s > 1, q ≥ 0: ten terms, the rest by the Euler–Maclaurin formula, unless it is below the digits of the terms."""
+    total, moved = q.of(0.0), q
+    for _ in range(_ZETA_TERMS):
+        total, moved = total + power(moved, -s), moved + 1
+    last = power(moved, -s)
+    rest = fma(last, moved / (s - 1), last * 0.5)
+    factor = last * s / moved
+    for k, bernoulli in enumerate(_ZETA, 1):
+        rest = fma(factor, bernoulli / math.factorial(2 * k), rest)
+        factor = factor * ((s + (2 * k - 1)) / moved) * ((s + 2 * k) / moved)
+    return where(last < total * 2.0**-53, total, total + rest)
+
+
+@formula
+def zeta(s: Real, q: Real) -> Real:
+    """ζ(s, q) = Σ 1/(q + k)ˢ; of q < 0 and an integer s as `polygamma`. inf where s = 1, NaN of s < 1; inf at q = 0, −1, …, and
+    NaN of other q < 0 where s is no integer.
+    """
+    reflects = q < 0
+    offset = _offset(q)
+    is_below = offset < 0
+    after, before = where(is_below, offset + 1, offset), where(is_below, -offset, 1 - offset)
+    value = _zeta_from(s, where(reflects, after, q))
+    mirrored = _zeta_from(s, where(reflects, before, 1.0))
+    others = _zeta_from(s, where(reflects, 1 - q, 1.0))
+    others = where(others.is_nan(), 0.0, others)  # of an s so large that its factors overflow
+    half = s * 0.5
+    is_even = half.equals(function("floor", half))
+    reflected = value + where(is_even, mirrored - others, others - mirrored)
+    result = where(reflects, reflected, value)
+    result = where(reflects & ~s.equals(function("floor", s)), math.nan, result)
+    result = where((q <= 0) & q.equals(function("floor", q)), math.inf, result)
+    return where(s.equals(1.0), math.inf, where(s < 1, math.nan, result))
+
+
+__all__ = ["digamma", "lgamma", "polygamma", "trigamma", "zeta"]

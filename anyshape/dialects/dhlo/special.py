@@ -14,7 +14,8 @@ from xdsl.ir import SSAValue
 
 from anyshape.dialects import gamma_scalars, special_scalars
 from anyshape.dialects.dhlo.base import Arg, Array, Oracle, Sample
-from anyshape.dialects.dhlo.elementwise import FloatUnary, unary_samples
+from anyshape.dialects.dhlo.elementwise import FloatUnary, binary_samples, unary_samples
+from anyshape.dialects.dhlo.magnitudes import FloatBinary
 from anyshape.dialects.dtypes import BF16, F16, F32, F64
 from anyshape.dialects.formulas import Real
 from anyshape.dialects.scalars import Scalars
@@ -102,6 +103,27 @@ def _hurwitz_zeta(power: int, q: float) -> np.float64:
     for k, bernoulli in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66), 1):
         factor = math.factorial(2 * k + power - 2) / (math.factorial(2 * k) * math.factorial(power - 1))
         total += bernoulli * factor * inverse ** (2 * k + power - 1)
+    return total
+
+
+def _zeta(s: float, q: float) -> float:
+    """Where q is negative from its terms up to the first above 0, which of a power that is an integer have signs."""
+    if s == 1 or not s > 1:
+        return math.inf if s == 1 else math.nan
+    if q <= 0 and q == math.floor(q):
+        return math.inf
+    if (q < 0 and s != math.floor(s)) or math.isinf(q) or math.isinf(s):
+        return math.nan
+    total = 0.0
+    while q < 60:
+        total += float(np.float64(q) ** -s)
+        q += 1.0
+    last = float(np.float64(q) ** -s)
+    total += last * q / (s - 1) + last / 2
+    factor = last * s / q
+    for k, bernoulli in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66), 1):
+        total += factor * bernoulli / math.factorial(2 * k)
+        factor *= (s + 2 * k - 1) * (s + 2 * k) / (q * q)
     return total
 
 
@@ -237,6 +259,28 @@ class Trigamma(SpecialFunction, op="trigamma"):
 
     def numpy_function(self, x: Array) -> Array:
         return _each(_trigamma, x)
+
+
+class Zeta(FloatBinary, op="zeta", aten=["aten.special_zeta.default"]):
+    """result = Hurwitz's ζ(lhs, rhs) = Σ 1/(rhs + k)^lhs over k ≥ 0, in f64 whatever the operands are (DLMF 25.11).
+
+    inf where lhs = 1, NaN where it is less; inf where rhs is 0, −1, −2, …; NaN beside any other rhs < 0 unless lhs is an integer.
+    """
+
+    COST = 2000
+    SAMPLES = (
+        *binary_samples("aten.special_zeta.default", dtypes=(F64,), values={0: "positive", 1: "positive"}),
+        *binary_samples(None, dtypes=(F32, F64), values={0: "positive", 1: "finite"}),
+        *binary_samples(None, dtypes=(F32, F64), values={0: "small", 1: "finite"}),
+    )
+
+    def numpy_function(self, lhs: Array, rhs: Array) -> Array:
+        return np.vectorize(_zeta, otypes=[np.float64])(lhs, rhs)
+
+    def scalar(self, scalars: Scalars, *operands: SSAValue) -> SSAValue:
+        dtype = self.operand_dtype()
+        wide = (scalars.convert(operand, dtype, F64) for operand in operands)
+        return scalars.convert(gamma_scalars.zeta(scalars, *wide), F64, dtype)
 
 
 class Polygamma(SpecialFunction, op="polygamma"):

@@ -19,8 +19,9 @@ from anyshape.dialects.dhlo.bessel import (
     BesselY1,
     SphericalBesselJ0,
 )
-from anyshape.dialects.dhlo.special import BesselI0, BesselI1
-from anyshape.frontends.torch.builder import GraphBuilder, lowers
+from anyshape.dialects.dhlo.special import BesselI0, BesselI1, Zeta
+from anyshape.frontends.torch.builder import GraphBuilder, Value, lowers
+from anyshape.frontends.torch.elementwise import binary
 
 UNARY: Mapping[str, type[DhloOp]] = {
     "airy_ai": AiryAi,
@@ -37,6 +38,11 @@ UNARY: Mapping[str, type[DhloOp]] = {
     "spherical_bessel_j0": SphericalBesselJ0,
 }
 """The op of each function of `torch.special`."""
+
+
+@lowers("aten.special_zeta.self_scalar", "aten.special_zeta.other_scalar")
+def lower_zeta(builder: GraphBuilder, s: Value, q: Value) -> SSAValue:
+    return binary(builder, Zeta, s, q)
 
 
 def _register(name: str, kind: type[DhloOp]) -> None:
