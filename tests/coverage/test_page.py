@@ -48,7 +48,8 @@ def test_some_rows_are_as_the_page_says(number: int) -> None:
     assert call is not None
     marks = dict(zip(DTYPES, found[name][2:], strict=True))
     with capturing_fast():
-        for dtype, cast in choose.sample(list(in_dtypes(call)), 3):
+        casts = list(in_dtypes(call))
+        for dtype, cast in choose.sample(casts, min(3, len(casts))):
             if marks[dtype] in ("c", "d"):
                 got = probe(name, cast)
                 assert got.mark in ("c", "d"), f"{name} {dtype}: {got.reason}; {REMEDY}"
