@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import torch
@@ -168,9 +169,18 @@ class CallAdaptor:
         return takes and all(spec.leaf == place and not spec.is_complex for place, spec in enumerate(self.inputs))
 
     @cached_property
-    def _returns_one(self) -> bool:
-        """Whether the model returns one tensor, the program's result."""
-        return self.outputs == (FromResult(0),) and self.out_spec.is_leaf()
+    def _assemble(self) -> Callable[[Sequence[torch.Tensor]], Any] | None:
+        """What makes the model's value of the program's results, where it is all of them, in order and not nested: most models, whose
+        calls cost a few microseconds less so."""
+        if self.outputs != tuple(FromResult(index) for index in range(len(self.outputs))):
+            return None
+        spec = self.out_spec
+        if spec.is_leaf():
+            return itemgetter(0)
+        node = pytree.SUPPORTED_NODES.get(spec.type)
+        if node is None or not all(child.is_leaf() for child in spec.children()):
+            return None
+        return lambda results: node.unflatten_fn(results, spec.context)
 
     @cached_property
     def _written(self) -> tuple[int, ...]:
@@ -190,8 +200,8 @@ class CallAdaptor:
 
     def unflatten(self, results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Any:
         """What the module returns, from the program's results and the tensors that it was called with."""
-        if self._returns_one:
-            return results[0]
+        if self._assemble is not None:
+            return self._assemble(results)
         leaves: list[Any] = []
         for source in self.outputs:
             match source:
