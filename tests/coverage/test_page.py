@@ -46,7 +46,7 @@ def test_some_rows_are_as_the_page_says(number: int) -> None:
     name = choose.choice([each for each in found if each in where and "c" in found[each][2:]])
     call = call_of(name, where)
     assert call is not None
-    marks = dict(zip(DTYPES, found[name][2:], strict=True))
+    marks: dict[str, str] = dict(zip(DTYPES, found[name][2:], strict=True))
     with capturing_fast():
         casts = list(in_dtypes(call))
         for dtype, cast in choose.sample(casts, min(3, len(casts))):
