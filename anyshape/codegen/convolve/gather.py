@@ -134,6 +134,12 @@ class _Gather:
         """As `emit_row`, of a panel that `is_plain`."""
         b, lanes = self.b, self.runs.lanes
         element, masks = self._places(point, start)
+        if self.runs.is_inside and self.runs.stride == 1:  # every lane is there
+            for vector, first in enumerate(self.first):
+                source = b.offset(self.image, self.element, b.add(element, first))
+                run = b.load(source, self.element, width=lanes)
+                b.store(run, b.offset(target, self.element, vector * lanes))
+            return
         zeros = [b.splat(0, self.element, lanes)] * self.parts
         for vector in range(self.runs.vectors):
             own = b.load(masks, b.i32, self.starts[vector])
