@@ -64,7 +64,7 @@ def record_branches(record: Record) -> Generator[None]:
         for symbol in getattr(expression, "free_symbols", ()):
             if symbol in env.backed_var_to_val:
                 record.examples[str(symbol)] = int(env.backed_var_to_val[symbol])
-        known = len(env.guards)
+        known, ranges = len(env.guards), _ranges_of(env, expression)
         result = evaluate(env, expression, *args, **kwargs)
         new = env.guards[known:]
         origin = asking() if new else None
@@ -72,6 +72,7 @@ def record_branches(record: Record) -> Generator[None]:
             record.origins.update(dict.fromkeys(map(id, new), origin))
         if new and is_about_strides(expression):
             record.about_strides.update(map(id, new))
+            _restore_ranges(env, ranges)
         if getattr(expression, "is_Relational", False):
             location = asking_line(env)
             if location is not None:
@@ -84,6 +85,18 @@ def record_branches(record: Record) -> Generator[None]:
         for name, comparison in comparisons.items():
             stack.enter_context(replaced(SymNode, name, comparison))
         yield
+
+
+def _ranges_of(env: ShapeEnv, expression: Any) -> Mapping[sympy.Symbol, Any]:
+    symbols = getattr(expression, "free_symbols", ())
+    return {symbol: env.var_to_range[symbol] for symbol in symbols if symbol in env.var_to_range}
+
+
+def _restore_ranges(env: ShapeEnv, ranges: Mapping[sympy.Symbol, Any]) -> None:
+    """The ranges of sizes as they were: PyTorch narrows them to what an answer says, but one about strides says nothing of values."""
+    if any(env.var_to_range[symbol] != before for symbol, before in ranges.items()):
+        env.var_to_range.update(ranges)
+        env._maybe_evaluate_static.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 _COMPARISONS: Mapping[str, tuple[Any, Any]] = {
