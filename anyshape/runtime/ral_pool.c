@@ -7,7 +7,7 @@
  * worker that still holds an old share either fails to claim or claims a chunk of the present launch. No worker has to
  * take part: the caller waits for claimed chunks only, never for a thread that has not been scheduled.
  *
- * Workers keep off the processor that the caller is on (Linux). A scheduler that packs threads which sleep often on few processors, as
+ * Workers that are woken keep off the processor that the caller is on (Linux). A scheduler that packs threads which sleep often on few processors, as
  * those of some virtual machines do, would let them wait for the caller's time instead of taking work from it.
  */
 #ifndef _GNU_SOURCE
@@ -185,7 +185,8 @@ static void start_workers(ral_pool *pool) {
     pool->started = count;
 }
 
-/* Keeps workers off the processor that the caller is on, if they may run on another. */
+/* Keeps workers off the processor that the caller is on, if they may run on another. For workers that sleep: one that waits awake has a
+ * processor, and callers who take turns on several would pay for a system call a worker in each launch. */
 static void keep_workers_apart(ral_pool *pool) {
 #ifdef __linux__
     const int here = sched_getcpu();
@@ -202,6 +203,7 @@ static void keep_workers_apart(ral_pool *pool) {
 
 static void wake_workers(ral_pool *pool, int64_t wanted) {
     if (atomic_load(&pool->sleepers) == 0) return;
+    keep_workers_apart(pool);
     pass_mutex(pool);
     if (wanted >= atomic_load(&pool->sleepers))
         pthread_cond_broadcast(&pool->work);
@@ -228,7 +230,6 @@ void ral_pool_run(ral_pool *pool, const ral_job *job, ral_block *scratch) {
         return;
     }
     if (pool->started < 0) start_workers(pool);
-    keep_workers_apart(pool);
     publish(pool, job);
     wake_workers(pool, job->chunks - 1);
     const int64_t own = run_claimed_chunks(pool, 0, scratch);

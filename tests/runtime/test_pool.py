@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -228,7 +229,7 @@ def threads_of_process() -> set[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the system does not say where threads may run")
-def test_workers_keep_off_the_processor_of_the_caller(launcher: Launchers) -> None:
+def test_workers_that_are_woken_keep_off_the_processor_of_the_caller(launcher: Launchers) -> None:
     """Else a scheduler that packs threads could leave them waiting for the time of the caller, who spins until they are done."""
     allowed = os.sched_getaffinity(0)
     before = threads_of_process()
@@ -239,6 +240,7 @@ def test_workers_keep_off_the_processor_of_the_caller(launcher: Launchers) -> No
     try:
         for processor in sorted(allowed)[:4]:
             os.sched_setaffinity(0, {processor})
+            time.sleep(0.1)  # for workers to fall asleep
             context.mark_chunks(100, 1)
             for worker in workers:
                 assert os.sched_getaffinity(worker) == (allowed - {processor} or allowed)

@@ -244,24 +244,31 @@ def _crowds(block: _Block) -> Value:
     return b.and_(b.and_(crowded, block.has_room), b.cmp("sgt", slot[Slot.COLUMNS], CROWDED_COLUMNS))
 
 
+def _emit_source(
+    block: _Block, panel: Value, first_k: Value, steps: Value, target: Value
+) -> tuple[Value, Value, Value]:
+    """(pointer, stride of k, stride of the column) of a panel's depth block: in memory, or gathered to `target`."""
+    b, slot = block.b, block.slot
+    start = b.add(b.mul(panel, slot[Slot.RHS_PANEL]), b.mul(first_k, slot[Slot.RHS_DEPTH]))
+    source = b.offset(slot[Slot.RHS], block.rhs_element, start)
+    branch = b.if_(block.gathers)
+    with branch.then():
+        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], panel, first_k, steps, target])
+    gathered = target, b.const(b.i64, PANEL), b.const(b.i64, 1)
+    in_memory = source, slot[Slot.RHS_DEPTH], slot[Slot.RHS_COLUMN]
+    pointer, depth, column = (b.select(block.gathers, *pair) for pair in zip(gathered, in_memory, strict=True))
+    return pointer, depth, column
+
+
 def _emit_narrow_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: _Factors) -> _Factors:
     """The factors of a panel's depth block of elements that tiles read in packed form only."""
     b, slot, element = block.b, block.slot, block.shape.element
-    start = b.add(b.mul(panel, slot[Slot.RHS_PANEL]), b.mul(first_k, slot[Slot.RHS_DEPTH]))
-    source = b.offset(slot[Slot.RHS], block.rhs_element, start)
     is_packed = b.cmp("ne", slot[Slot.PACKED], 0)
     gathered = b.offset(slot[Slot.RHS_SCRATCH], block.rhs_element, gathered_at(block.shape))
-    branch = b.if_(block.gathers)
-    with branch.then():
-        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], panel, first_k, lhs.steps, gathered])
+    source, *strides = _emit_source(block, panel, first_k, lhs.steps, gathered)
     branch = b.if_(b.not_(is_packed))
     with branch.then():
-        strides = [
-            b.select(block.gathers, PANEL, slot[Slot.RHS_DEPTH]),
-            b.select(block.gathers, 1, slot[Slot.RHS_COLUMN]),
-        ]
-        origin = b.select(block.gathers, gathered, source)
-        b.call(pack_rhs_name(element), [origin, *strides, lhs.steps, columns, slot[Slot.RHS_SCRATCH]])
+        b.call(pack_rhs_name(element), [source, *strides, lhs.steps, columns, slot[Slot.RHS_SCRATCH]])
     rhs = b.select(is_packed, source, slot[Slot.RHS_SCRATCH])
     group = block.shape.group
     return _Factors(lhs.lhs, lhs.lhs_row, rhs, b.const(b.i64, PANEL * group), b.ceildiv(lhs.steps, group))
@@ -311,20 +318,13 @@ def _emit_rhs(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: 
 
 def _emit_few_columns(block: _Block, panel: Value, first_k: Value, columns: Value, lhs: _Factors) -> _Factors:
     """The factors of a panel of few columns, copied if their k are not adjacent."""
-    b, slot, element = block.b, block.slot, block.rhs_element
-    start = b.add(b.mul(panel, slot[Slot.RHS_PANEL]), b.mul(first_k, slot[Slot.RHS_DEPTH]))
-    source, scratch = b.offset(slot[Slot.RHS], element, start), slot[Slot.RHS_SCRATCH]
-    branch = b.if_(block.gathers)
-    with branch.then():
-        b.call_pointer(slot[Slot.GATHER], [slot[Slot.CONTEXT], panel, first_k, lhs.steps, scratch])
-    adjacent = b.and_(b.cmp("eq", slot[Slot.RHS_DEPTH], 1), b.not_(block.gathers))
-    copy = b.select(block.gathers, b.offset(scratch, element, gathered_at(block.shape)), scratch)
+    b, slot, scratch = block.b, block.slot, block.slot[Slot.RHS_SCRATCH]
+    source, step, apart = _emit_source(block, panel, first_k, lhs.steps, scratch)
+    adjacent = b.cmp("eq", step, 1)
+    copy = b.select(block.gathers, b.offset(scratch, block.rhs_element, gathered_at(block.shape)), scratch)
     branch = b.if_(b.not_(adjacent))
     with branch.then():
-        origin = b.select(block.gathers, scratch, source)
-        apart = b.select(block.gathers, 1, slot[Slot.RHS_COLUMN])
-        step = b.select(block.gathers, PANEL, slot[Slot.RHS_DEPTH])
-        b.call(pack_lhs_name(block.shape.element), [origin, apart, step, columns, lhs.steps, copy])
+        b.call(pack_lhs_name(block.shape.element), [source, apart, step, columns, lhs.steps, copy])
     rhs, rhs_column = b.select(adjacent, source, copy), b.select(adjacent, slot[Slot.RHS_COLUMN], lhs.steps)
     return _Factors(lhs.lhs, lhs.lhs_row, rhs, rhs_column, lhs.steps)
 
