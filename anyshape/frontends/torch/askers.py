@@ -187,14 +187,15 @@ def _layout_asks() -> bool:
 
 
 def _overlap_asks(condition: Any) -> bool:
-    """Whether C++ code asks in its search for elements of an argument that share memory: it compares sizes with 2 then."""
+    """Whether C++ code asks in its search for elements of an argument that share memory: which axes have more than one, it asks then."""
     frame = next(_asking_frames())
     op = _called_op(
         frame
     )  # or what stands for all its overloads, or an operator of a higher order, which have no schema
     schema = getattr(op, "_schema", None)
     searches = schema is not None and (schema.is_mutable or getattr(op, "overloadpacket", None) in _KEEPS_STRIDES)
-    compares = isinstance(condition, sympy.Ge | sympy.Lt) and condition.rhs == 2
+    at_least, more = isinstance(condition, sympy.Ge | sympy.Lt), isinstance(condition, sympy.Gt | sympy.Le)
+    compares = (at_least and condition.rhs == 2) or (more and condition.rhs == 1)
     return (searches and compares) or frame.f_code.co_name in _SEARCHES_OVERLAP
 
 
