@@ -268,11 +268,14 @@ class _Outputs:
         return False
 
     def prepare(self, allocate: Allocate) -> None:
-        """Allocate what is expected."""
+        """Allocate what is expected. Where that cannot be had, C asks for what is needed, which may be less."""
         self.asked.allocate = allocate
         if self._input_sizes is not None:
-            for output in self._expected:
-                self._tensors.place(output[0], allocate(*output))
+            try:
+                for output in self._expected:
+                    self._tensors.place(output[0], allocate(*output))
+            except Exception:
+                self._forget()
 
     def learn(self, input_sizes: list[Sequence[int]], is_complete: bool) -> None:
         """Take from a call what to expect of the next. Where an expectation did not hold there are no more: data say the sizes."""

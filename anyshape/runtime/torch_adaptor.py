@@ -4,6 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._C import (
+    DisableTorchFunction,
+    _DisableFuncTorch,  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownVariableType]
+    _DisableTorchDispatch,  # pyright: ignore[reportPrivateUsage]
+    _is_torch_function_mode_enabled,  # pyright: ignore[reportPrivateUsage]
+    _len_torch_dispatch_stack,  # pyright: ignore[reportPrivateUsage]
+)
+from torch._C._functorch import maybe_current_level
 
 from anyshape.runtime.abi import DType
 from anyshape.runtime.loader import Program, TensorView
@@ -36,7 +44,7 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
     """The outputs of the program for these inputs.
 
     Inputs are read in place with whatever strides they have. Autograd does not see the call: inputs that require
-    gradients are taken as if detached, outputs require none.
+    gradients are taken as if detached, outputs require none. Nor do modes and function transforms: outputs are plain tensors.
 
     Raises:
         ArgumentError: an input is not a strided tensor in CPU memory.
@@ -44,6 +52,14 @@ def run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
         LinearAlgebraError: a matrix of the data cannot be factorised.
         AnyshapeError: as `Program.run`.
     """
+    if _is_torch_function_mode_enabled() or _len_torch_dispatch_stack() or maybe_current_level() is not None:
+        # They may give other tensors than those asked for, and a program writes as many bytes as it has asked for.
+        with _DisableTorchDispatch(), DisableTorchFunction(), _DisableFuncTorch():
+            return _run(program, tensors)
+    return _run(program, tensors)
+
+
+def _run(program: Program, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     views: list[TensorView] = []
     resolved: list[torch.Tensor] = []  # copies live until the program has read them
     for index, tensor in enumerate(tensors):

@@ -173,7 +173,9 @@ static int32_t run_head(ral_context *context, const ral_call *call, void *const 
     const ral_tensor part = {call->inputs[0].data, &size, call->inputs[0].strides, 1, RAL_F32};
     (void)table;
     if (size > call->inputs[0].sizes[0]) return ral_fail(context, RAL_GUARD, "%lld is too many", size, 0, 0, 0);
-    return ral_contiguous(context, &part, 4, call->allocate(call->user, 0, RAL_F32, 1, &size, &stride));
+    void *head = call->allocate(call->user, 0, RAL_F32, 1, &size, &stride);
+    if (head == NULL && size > 0) return ral_fail(context, RAL_MEMORY, "output 0 could not be allocated", 0, 0, 0, 0);
+    return ral_contiguous(context, &part, 4, head);
 }
 
 const ral_program head = {RAL_ABI, 2, 1, 0, head_inputs, head_outputs, NULL, run_head, 0, NULL};

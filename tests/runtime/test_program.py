@@ -184,6 +184,28 @@ def test_what_is_expected_survives_calls_that_fail(address: Callable[[str], int]
             numpy_adaptor.run(program, [x[None], np.array(3)])
 
 
+def test_an_expected_output_that_does_not_fit_in_memory_is_not_missed(address: Callable[[str], int]) -> None:
+    """Data say its size, and may say less this time."""
+    program = Program(address("head"), [], 1)
+    x, count, y = np.arange(8, dtype=np.float32), np.array(6), np.zeros(6, np.float32)
+    views = [(x.ctypes.data, (8,), (1,), DType.F32), (count.ctypes.data, (), (), DType.I64)]
+
+    def run(room: int) -> None:
+        def allocate(_index: int, _dtype: int, sizes: list[int], _strides: list[int]) -> int:
+            if sizes[0] > room:
+                raise MemoryLimit("full")
+            return y.ctypes.data
+
+        program.run(views, allocate)
+
+    for room, wanted in ((6, 6), (3, 2), (3, 3)):
+        count[...] = wanted
+        run(room)
+        np.testing.assert_array_equal(y[:wanted], x[:wanted])
+    with pytest.raises(MemoryLimit, match="full"):
+        run(1)
+
+
 def test_a_run_within_the_allocation_of_another(model: Program) -> None:
     x, index = arguments(6, 4)
     inner: list[np.ndarray] = []
