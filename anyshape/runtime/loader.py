@@ -169,6 +169,11 @@ def runtime() -> Runtime:
     return Runtime()
 
 
+def _when_dropped(owner: object, free: Callable[..., None], *memory: object) -> None:
+    """Free what belongs to `owner` when it goes. Not as the process ends: daemon threads may be using it then."""
+    weakref.finalize(owner, free, *memory).atexit = False
+
+
 _POINTER = Struct("=Q")
 
 
@@ -319,7 +324,7 @@ class _Stream:
         self._runtime = loaded
         self._run = loaded.library.ral_run
         self.context = loaded.create_context(threads)
-        weakref.finalize(self, loaded.library.ral_context_destroy, self.context)
+        _when_dropped(self, loaded.library.ral_context_destroy, self.context)
         self._inputs = _Tensors([argument.rank for argument in inputs])
         self._outputs = _Outputs(outputs)
         self._call = self._call_of(self._inputs)
@@ -411,7 +416,7 @@ class Program:
         finally:
             loaded.library.ral_context_destroy(context)
         program = cls(descriptor_address, [address or 0 for address in table], threads, owner)
-        weakref.finalize(program, loaded.library.ral_unmap_constants, mapping.value, mapped.value)
+        _when_dropped(program, loaded.library.ral_unmap_constants, mapping.value, mapped.value)
         return program
 
     def _set_constants(self, constants: Sequence[NDArray[Any] | int]) -> None:

@@ -2,6 +2,8 @@
 
 import ctypes
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -238,6 +240,41 @@ def test_threads_run_one_program_at_different_sizes(model: Program) -> None:
     for worker in workers:
         worker.join()
     assert not failures
+
+
+EXIT_SCRIPT = """
+import ctypes, random, sys, threading
+from pathlib import Path
+import numpy as np
+from anyshape.runtime import numpy_adaptor
+from anyshape.runtime.loader import Program
+
+library = ctypes.CDLL(sys.argv[1])
+program = Program.open(ctypes.addressof(ctypes.c_char.in_dll(library, "model")), Path(sys.argv[2]), int(sys.argv[3]))
+arrays = [[np.ones((rows, 200), np.float32), np.arange(rows) % 5] for rows in (3, 5000)]
+calls = threading.Semaphore(0)
+
+def call_on():
+    while True:
+        numpy_adaptor.run(program, random.choice(arrays))
+        calls.release()
+
+for _ in range(4):
+    threading.Thread(target=call_on, daemon=True).start()
+for _ in range(50):
+    calls.acquire()
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_process_ends_while_daemon_threads_run_a_program(programs_path: Path, tmp_path: Path, threads: int) -> None:
+    """What they use is neither destroyed nor unmapped below them."""
+    path = tmp_path / "constants.bin"
+    path.write_bytes(TABLE.tobytes().ljust(64, b"\0") + SCALE.tobytes())
+    for _ in range(4):
+        command = [sys.executable, "-c", EXIT_SCRIPT, str(programs_path), str(path), str(threads)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 0, ended.stderr
 
 
 def test_contexts_go_with_their_program(
