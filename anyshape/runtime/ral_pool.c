@@ -7,8 +7,8 @@
  * worker that still holds an old share either fails to claim or claims a chunk of the present launch. No worker has to
  * take part: the caller waits for claimed chunks only, never for a thread that has not been scheduled.
  *
- * Workers that are woken keep off the processor that the caller is on (Linux). A scheduler that packs threads which sleep often on few processors, as
- * those of some virtual machines do, would let them wait for the caller's time instead of taking work from it.
+ * Workers that are woken keep off the processor that the caller is on (Linux). A scheduler that packs threads which sleep often on few
+ * processors, as those of some virtual machines do, would let them wait for the caller's time instead of taking work from it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Pauses before a waiting thread sleeps: some 100 to 200 microseconds. Waking a sleeping thread costs 5 microseconds, and
  * tens where its core has gone idle (virtual machines); the parts of a call between two regions are shorter than this, so
@@ -36,6 +37,9 @@ typedef struct {
     ral_pool *pool;
     ral_block scratch;
     pthread_t thread;
+#ifdef __linux__
+    cpu_set_t given; /* the processors that RAL has put it on */
+#endif
 } ral_worker;
 
 struct ral_pool {
@@ -52,10 +56,7 @@ struct ral_pool {
     ral_share *shares; /* the caller's, then one for each worker */
     int32_t threads;
     int32_t started; /* how many workers this process has started; -1 before it has tried to */
-#ifdef __linux__
-    cpu_set_t allowed; /* the processors on which their creator might run; empty where that is unknown */
-    int avoided;       /* the one that they keep off; -1 before the first launch */
-#endif
+    int avoided;     /* the processor that they keep off; -1: none yet */
 };
 
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -173,9 +174,11 @@ static void start_workers(ral_pool *pool) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' business */
 #ifdef __linux__
-    if (sched_getaffinity(0, sizeof pool->allowed, &pool->allowed) != 0) CPU_ZERO(&pool->allowed);
-    pool->avoided = -1;
+    cpu_set_t inherited;
+    if (sched_getaffinity(0, sizeof inherited, &inherited) != 0) CPU_ZERO(&inherited);
+    for (int32_t i = 0; i < pool->threads - 1; i++) pool->workers[i].given = inherited;
 #endif
+    pool->avoided = -1;
     int32_t count = 0;
     while (count < pool->threads - 1 &&
            pthread_create(&pool->workers[count].thread, &attributes, work_forever, &pool->workers[count]) == 0)
@@ -185,17 +188,32 @@ static void start_workers(ral_pool *pool) {
     pool->started = count;
 }
 
-/* Keeps workers off the processor that the caller is on, if they may run on another. For workers that sleep: one that waits awake has a
- * processor, and callers who take turns on several would pay for a system call a worker in each launch. */
+#ifdef __linux__
+/* Takes a worker off the processor `here`, if that leaves it one. It keeps what others it has and gets those that the process may
+ * use: a processor that it was taken off before is not given back where the process has lost it since. */
+static void move_worker(ral_worker *worker, int here, const cpu_set_t *caller, const cpu_set_t *process) {
+    cpu_set_t now, others;
+    if (pthread_getaffinity_np(worker->thread, sizeof now, &now) != 0) return;
+    if (!CPU_EQUAL(&now, &worker->given) && !CPU_EQUAL(&now, process)) return; /* the user has put it there */
+    CPU_OR(&others, caller, process);
+    CPU_OR(&others, &others, &now);
+    CPU_CLR((size_t)here, &others);
+    if (CPU_COUNT(&others) > 0 && pthread_setaffinity_np(worker->thread, sizeof others, &others) == 0) worker->given = others;
+}
+#endif
+
+/* Keeps workers off the processor that the caller is on, if they may run on another. What the process may use is what the caller or the
+ * main thread may: either can be held to a few by itself. For workers that sleep: one that waits awake has a processor, and callers who
+ * take turns on several would pay for system calls for each worker in each launch. */
 static void keep_workers_apart(ral_pool *pool) {
 #ifdef __linux__
     const int here = sched_getcpu();
     if (here == pool->avoided || here < 0 || here >= CPU_SETSIZE) return;
-    pool->avoided = here;
-    cpu_set_t others = pool->allowed;
-    CPU_CLR((size_t)here, &others);
-    if (CPU_COUNT(&others) == 0) return;
-    for (int32_t i = 0; i < pool->started; i++) pthread_setaffinity_np(pool->workers[i].thread, sizeof others, &others);
+    cpu_set_t caller, process, either;
+    if (sched_getaffinity(0, sizeof caller, &caller) != 0 || sched_getaffinity(getpid(), sizeof process, &process) != 0) return;
+    for (int32_t i = 0; i < pool->started; i++) move_worker(&pool->workers[i], here, &caller, &process);
+    CPU_OR(&either, &caller, &process);
+    pool->avoided = CPU_COUNT(&either) > 1 ? here : -1; /* with one, there may be more at any time while the caller stays on it */
 #else
     (void)pool;
 #endif

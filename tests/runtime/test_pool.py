@@ -237,12 +237,15 @@ def test_workers_that_are_woken_keep_off_the_processor_of_the_caller(launcher: L
     context.mark_chunks(100, 1)
     workers = threads_of_process() - before
     assert len(workers) == 6
-    try:
-        for processor in sorted(allowed)[:4]:
-            os.sched_setaffinity(0, {processor})
+    for processor in sorted(allowed)[:4]:
+
+        def call(here: int = processor) -> None:
+            os.sched_setaffinity(0, {here})
             time.sleep(0.1)  # for workers to fall asleep
             context.mark_chunks(100, 1)
-            for worker in workers:
-                assert os.sched_getaffinity(worker) == (allowed - {processor} or allowed)
-    finally:
-        os.sched_setaffinity(0, allowed)
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        caller.join()
+        for worker in workers:
+            assert os.sched_getaffinity(worker) == (allowed - {processor} or allowed)
