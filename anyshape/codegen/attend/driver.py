@@ -144,7 +144,8 @@ def emit_attend_driver(module: ModuleBuilder, elements: Elements) -> None:
         emit_softmax(module, elements, kind)
     emit_pack_panel(module, elements)
     emit_pack_query(module, elements)
-    b, shape = Builder(), elements.shape
+    shape = elements.shape
+    b = Builder(shape.machine.features)
     emit_dots(module, elements)
     emit_weigh(module, elements)
     zeros = module.constant_bytes(bytes(PANEL * shape.element_bytes), alignment=64)
@@ -487,8 +488,8 @@ class _Head:
 
         adjacent = b.if_(b.cmp("eq", slot[Slot.OUT_COLUMN], 1), has_else=True)
         with adjacent.then(), b.for_(0, slot[Slot.VALUE_HEAD], lanes) as loop:
-            exists = b.tail_mask(b.sub(slot[Slot.VALUE_HEAD], loop.index), lanes)
-            self.elements.own.store(b, result(loop.index), out, loop.index, mask=exists)
+            left = b.sub(slot[Slot.VALUE_HEAD], loop.index)
+            self.elements.own.store_first(b, result(loop.index), out, loop.index, left)
         with adjacent.otherwise(), b.for_(0, slot[Slot.VALUE_HEAD], lanes) as loop:
             exists = b.tail_mask(b.sub(slot[Slot.VALUE_HEAD], loop.index), lanes)
             positions = b.mul(b.add(b.lane_numbers(lanes), loop.index), slot[Slot.OUT_COLUMN])

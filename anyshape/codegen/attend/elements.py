@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import Operand, Type, Value
+from anyshape.codegen.partial import store_first
 from anyshape.codegen.tiles.shape import SUM_ELEMENTS, TileShape, tile_shape
 from anyshape.support.machine import Machine
 
@@ -54,9 +55,9 @@ class Stored:
         """`pointer[indices[l]]` in lane l, widened; lanes that are off are 0."""
         return self._widen(b, b.gather(pointer, self.in_memory(b), indices, mask=mask))
 
-    def store(self, b: Builder, value: Value, pointer: Value, index: Operand, *, mask: Value) -> None:
-        """Store a vector, rounded, at `pointer[index]`."""
-        b.store(self._round(b, value), pointer, index, mask=mask)
+    def store_first(self, b: Builder, value: Value, pointer: Value, index: Operand, count: Value) -> None:
+        """Store the first `count` lanes of a vector, rounded, at `pointer[index]` (`codegen.partial`)."""
+        store_first(b, [(self._round(b, value), b.offset(pointer, self.in_memory(b), index))], count)
 
     def scatter(self, b: Builder, value: Value, pointer: Value, indices: Value, *, mask: Value) -> None:
         """`pointer[indices[l]] = value[l]`, rounded."""

@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Operand, Type, Value, byte_size
+from anyshape.codegen.partial import store_first
 from anyshape.codegen.points.narrow import narrow, widen
 from anyshape.codegen.points.scalar import compute_type, memory_type
 from anyshape.codegen.points.transposes import transpose_vectors
@@ -377,8 +378,10 @@ class Memory:
                 if frame.streams and buffer in self.streams and offset.possible_steps == _ONE:
                     alignment = (frame.width or 1) * byte_size(b.element_type(vector))
                     b.store(vector, pointer, start, alignment=alignment, nontemporal=True)
+                elif frame.lanes is not None:
+                    store_first(b, [(vector, b.offset(pointer, b.element_type(vector), start))], frame.lanes)
                 else:
-                    b.store(vector, pointer, start, mask=frame.mask)
+                    b.store(vector, pointer, start)
             return []
 
         def scattered() -> list[Value]:

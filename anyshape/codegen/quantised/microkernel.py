@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import AttributeSpec, ModuleBuilder, Type, Value
+from anyshape.codegen.partial import store_first
 from anyshape.codegen.quantised.shape import BlockShape
 from anyshape.codegen.quantised.weights import PanelReader, TileWeights, WeightReader, as_bytes
 from anyshape.codegen.tiles.product import vector_bitcast
@@ -39,7 +40,7 @@ def tile_arguments(b: Builder) -> list[Type]:
 
 def emit_tile(module: ModuleBuilder, shape: BlockShape, rows: int) -> None:
     """Define `tile_name(shape, rows)`. Columns beyond `columns` are neither read from `init` nor written."""
-    b = Builder()
+    b = Builder(shape.features)
     attributes: dict[int, list[AttributeSpec]] = {0: ["readonly"], 1: ["readonly"]}
     with module.function(tile_name(shape, rows), tile_arguments(b), internal=True, attributes=attributes) as f:
         activations, first, panel_bytes, units, out, out_row, init, init_step, columns = f.args
@@ -53,11 +54,13 @@ def emit_tile(module: ModuleBuilder, shape: BlockShape, rows: int) -> None:
                 for own, mask in places:
                     start = b.offset(init, b.f32, b.add(b.mul(loop.index, init_step), own))
                     starts.append(b.load(start, b.f32, width=shape.lanes, mask=mask))
-                for number, sum_ in enumerate(tile.sums(activations, panel, units, starts)):
-                    part, row = divmod(number, rows)
-                    own, mask = places[part]
-                    to = b.offset(out, b.f32, b.add(loop.index, own))
-                    b.store(sum_, b.offset(to, b.f32, b.mul(out_row, row)), mask=mask)
+                sums = tile.sums(activations, panel, units, starts)
+                for number, part in enumerate(tile.parts):
+                    column = b.add(loop.index, part * shape.lanes)
+                    first = b.offset(out, b.f32, column)
+                    to = [b.offset(first, b.f32, b.mul(out_row, row)) for row in range(rows)]
+                    own = sums[number * rows : (number + 1) * rows]
+                    store_first(b, list(zip(own, to, strict=True)), b.sub(columns, column))
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ class BlockShape:
         lanes: sums of a vector register.
         registers: vector registers.
         method: how a step multiplies.
+        features: instruction-set extensions that code may count on.
     """
 
     layout: PackedLayout
@@ -55,6 +56,7 @@ class BlockShape:
     lanes: int
     registers: int
     method: Method
+    features: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -135,7 +137,9 @@ def block_shape(format: str, activations: Activations, machine: Machine) -> Bloc
     """The tiles for a format; ArgumentError for an unknown one."""
     lanes = min(PANEL_ROWS, machine.lanes(32))
     layout = PackedLayout(block_format(format))
-    return BlockShape(layout, activations, lanes, max(machine.registers, 8), _method(layout, lanes, machine))
+    return BlockShape(
+        layout, activations, lanes, max(machine.registers, 8), _method(layout, lanes, machine), machine.features
+    )
 
 
 def _fits_shorts(layout: PackedLayout) -> bool:

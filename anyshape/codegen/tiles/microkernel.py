@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import AttributeSpec, ModuleBuilder, Type, Value
+from anyshape.codegen.partial import store_first
 from anyshape.codegen.tiles.product import load_lhs, load_rhs, multiply
 from anyshape.codegen.tiles.shape import LINE, MAX_ROWS, TileShape
 from anyshape.dialects.packed_panels import PANEL
@@ -42,7 +43,7 @@ def tile_arguments(b: Builder) -> list[Type]:
 
 def emit_tile(module: ModuleBuilder, shape: TileShape, rows: int, *, narrow: bool = False) -> None:
     """Define `tile_name(element, rows)`. Columns beyond `columns` are neither read from `init` nor written."""
-    b = Builder()
+    b = Builder(shape.machine.features)
     # C and init may be the same memory; A and B are only read.
     attributes: dict[int, list[AttributeSpec]] = {0: ["readonly"], 2: ["readonly"]}
     name = tile_name(shape.element, rows, narrow=narrow)
@@ -154,10 +155,12 @@ class _Tile:
             for number, value in enumerate(values):
                 b.store(value, rows[number // vectors], number % vectors * lanes)
         with branch.otherwise():
-            places = self._masked_places(left)
-            for number, value in enumerate(values):
-                at, mask = places[number % vectors]
-                b.store(value, rows[number // vectors], at, mask=mask)
+            for vector in range(vectors):
+                own = [
+                    (value, b.offset(row, self.element, vector * lanes))
+                    for value, row in zip(values[vector::vectors], rows, strict=True)
+                ]
+                store_first(b, own, b.sub(left, vector * lanes))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
+from xdsl.builder import Builder
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
@@ -27,12 +28,13 @@ from anyshape.dialects.dhlo.base import (
 )
 from anyshape.dialects.dhlo.contraction import DotGeneral
 from anyshape.dialects.dhlo.elementwise import NUMERIC, conjunction, rounded, widened
-from anyshape.dialects.dhlo.movement import Reshape, Transpose, one_operand
+from anyshape.dialects.dhlo.laws import Simplified, law
+from anyshape.dialects.dhlo.movement import Reshape, Slice, Transpose, one_operand
 from anyshape.dialects.dhlo.reduction import accumulation_dtype
 from anyshape.dialects.dhlo.windows import Sampling
 from anyshape.dialects.dtypes import DTYPES, F32, F64, FLOATS, DType
 from anyshape.dialects.sizes import Tensor, dtype_of, numel, sizes_of, tensor
-from anyshape.symbolic import Size, SizeLike
+from anyshape.symbolic import Facts, Size, SizeLike
 
 ZERO = Size.const(0)
 MAX_DIRECT_PRODUCTS = 64
@@ -331,6 +333,68 @@ class Convolution(Filters, op="convolution"):
         )
         moved = Transpose.emit(rewriter, sums, permutation=(2, 0, 1, *range(3, 3 + spatial)))
         return [Reshape.emit(rewriter, moved, sizes=self.result_sizes)]
+
+    @law(
+        "convolution whose window points meet padding only -> one of a smaller window",
+        example=lambda g: g(
+            Convolution, g.input("b", 2, 3), g.full(3.0, "m", 2, 6), **_attributes((1,), stride=2, padding=1)
+        ),
+    )
+    def of_points_inside(self, builder: Builder, facts: Facts) -> Simplified:
+        """What is left out are products with the padding's zeros, which kernels of frameworks leave out as well: a filter's infinity that
+        meets nothing else no longer makes a NaN."""
+        x, filters = self.operands
+        kept = [self._points_inside(axis, facts) for axis in range(self.spatial)]
+        points = [range(size.value) if size.is_constant else None for size in self.window_sizes]
+        if None in kept or kept == points:
+            return None
+        inside = [each for each in kept if each is not None]
+        starts, whole = (0, 0, *(each.start for each in inside)), sizes_of(filters.type)[:2]
+        smaller = Slice.emit(
+            builder, filters, starts=starts, sizes=(*whole, *map(len, inside)), strides=(1,) * len(starts)
+        )
+        padding = tuple(
+            before - each.start * apart
+            for before, each, apart in zip(
+                self.size_list("padding"), inside, self.integers("rhs_dilation"), strict=True
+            )
+        )
+        return Convolution.emit(builder, x, smaller, **{**self.attribute_values, "padding": padding})
+
+    def _points_inside(self, axis: int, facts: Facts) -> range | None:
+        """The window points along an axis without those in front and behind that meet the image nowhere, but one at least; None where
+        that is not known."""
+        extent, before = self.window_sizes[axis], self.size_list("padding")[axis]
+        image, count = (facts.simplify(sizes[2 + axis]) for sizes in (self.operand_sizes(), self.result_sizes))
+        if self.integers("lhs_dilation")[axis] > 1 or not (extent.is_constant and before.is_constant):
+            return None
+        stride, apart = self.integers("window_strides")[axis], self.integers("rhs_dilation")[axis]
+        first, end = 0, extent.value
+        if count.is_constant:  # the last window's point k lies at k · apart + (count - 1) · stride - before
+            missed = -(-(before.value - (count.value - 1) * stride) // apart)
+            first = max(0, min(missed, before.value // apart, end - 1))
+        if image.is_constant:  # the first window's at k · apart - before
+            end = max(first + 1, min(end, -(-(image.value + before.value) // apart)))
+        return range(first, end)
+
+    @law(
+        "convolution of a window that is the whole image -> dot",
+        example=lambda g: g(Convolution, g.input("b", 2, "m"), g.input("n", 2, "m"), **_attributes((1,))),
+    )
+    def of_whole_image(self, builder: Builder, facts: Facts) -> Simplified:
+        """Channels and window points lie one after another in both factors."""
+        x, filters = self.operands
+        image, window = self.operand_sizes()[2:], self.window_sizes
+        is_whole = all(facts.simplify(size - extent) == ZERO for size, extent in zip(image, window, strict=True))
+        is_one = all(facts.simplify(size) == Size.const(1) for size in self.result_sizes[2:])
+        is_plain = self.groups == 1 and {*self.integers("lhs_dilation"), *self.integers("rhs_dilation")} == {1}
+        if not (is_whole and is_one and is_plain) or any(before != ZERO for before in self.size_list("padding")):
+            return None
+        depth = numel(self.operand_sizes(1)[1:])
+        rows = Reshape.emit(builder, x, sizes=(self.result_sizes[0], depth))
+        columns = Reshape.emit(builder, filters, sizes=(self.result_sizes[1], depth))
+        dot = DotGeneral.emit(builder, rows, columns, lhs_contract=(1,), rhs_contract=(1,))
+        return Reshape.emit(builder, dot, sizes=self.result_sizes)
 
 
 class DirectConvolution(Sampling, Filters, op="direct_convolution"):

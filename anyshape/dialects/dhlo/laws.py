@@ -1,7 +1,7 @@
 """Simplifications as laws: each is a method of the op that it simplifies, with its text and an example in which it fires.
 
 A law is directional and never makes the program worse: its result has no more ops to run than before. It holds for every size,
-0 and 1 included, and for every value, NaN and −0.0 included.
+0 and 1 included, and for every value, NaN and −0.0 included; where it does not for values that no model means, it says so.
 """
 
 from __future__ import annotations
