@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum, auto
-from itertools import pairwise
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.convolve.runs import MAX_PARTS, Runs
@@ -66,9 +65,9 @@ def emit_gather(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: 
                 ends = b.cmp("eq", following, runs.points)
                 k.yield_(b.select(ends, 0, following), b.select(ends, b.add(start, channel), start))
 
-        branch = b.if_(body.is_plain(), has_else=True)
+        branch = b.if_(b.cmp("eq", body.whole, (1 << runs.vectors) - 1), has_else=True)
         with branch.then():
-            emit_rows(body.emit_plain_row)
+            emit_rows(body.emit_whole_row)
         with branch.otherwise():
             few = b.if_(b.cmp("sle", columns, FEW_COLUMNS), has_else=True)
             with few.then():
@@ -84,6 +83,7 @@ class _Gather:
         self.b, self.runs, self.element, self.image, self.columns = b, runs, element, image, columns
         self.offsets, self.masks, self.points = (runs.table(b, tables, name) for name in ("offsets", "masks", "points"))
         self.starts_of_columns = runs.table(b, tables, "columns")
+        self.whole = b.load(runs.table(b, tables, "whole"), b.i64)
         starts = runs.table(b, tables, "starts")
         self.starts = [b.load(starts, b.i64, vector) for vector in range(runs.vectors + 1)]
         self.first = [b.load(self.offsets, b.i64, b.minimum(start, PANEL - 1)) for start in self.starts[:-1]]
@@ -123,28 +123,11 @@ class _Gather:
             for number, row in enumerate(transpose_square(b, rows)):
                 b.store(row, b.offset(target, self.element, b.add(vector.index, number * PANEL)))
 
-    def is_plain(self) -> Value:
-        """Whether each vector of the panel is one run: its rows then ask nothing."""
-        b, plain = self.b, self.b.cmp("sge", self.columns, PANEL)
-        for first, end in pairwise(self.starts):
-            plain = b.and_(plain, b.cmp("eq", b.sub(end, first), 1))
-        return plain
-
-    def emit_plain_row(self, point: Value, start: Value, target: Value) -> None:
-        """As `emit_row`, of a panel that `is_plain`."""
-        b, lanes = self.b, self.runs.lanes
-        element, masks = self._places(point, start)
-        if self.runs.is_inside and self.runs.stride == 1:  # every lane is there
-            for vector, first in enumerate(self.first):
-                source = b.offset(self.image, self.element, b.add(element, first))
-                run = b.load(source, self.element, width=lanes)
-                b.store(run, b.offset(target, self.element, vector * lanes))
-            return
-        zeros = [b.splat(0, self.element, lanes)] * self.parts
+    def emit_whole_row(self, point: Value, start: Value, target: Value) -> None:
+        """As `emit_row`, of a panel whose vectors all are `whole`."""
+        element, _ = self._places(point, start)
         for vector in range(self.runs.vectors):
-            own = b.load(masks, b.i32, self.starts[vector])
-            parts = self._load_run(b.add(element, self.first[vector]), own, zeros)
-            b.store(_picked(b, parts, self.parts, lanes), b.offset(target, self.element, vector * lanes))
+            self.b.store(self._load_whole(vector, element), self._at(target, vector))
 
     def emit_few_columns(self, point: Value, start: Value, target: Value) -> None:
         """As `emit_row`, of so few columns that nobody reads what lies beyond them."""
@@ -167,12 +150,30 @@ class _Gather:
         b, runs = self.b, self.runs
         element, masks = self._places(point, start)
         for vector in range(runs.vectors):
-            at = b.offset(target, self.element, vector * runs.lanes)
-            branch = b.if_(b.cmp("slt", b.const(b.i64, vector * runs.lanes), self.columns), has_else=True)
-            with branch.then():
-                b.store(self._emit_vector(vector, element, masks), at)
-            with branch.otherwise():
-                b.store(b.splat(0, self.element, runs.lanes), at)
+            at = self._at(target, vector)
+            # The same in every row: no branch is mispredicted for long.
+            whole = b.if_(b.cmp("ne", b.and_(self.whole, 1 << vector), 0), has_else=True)
+            with whole.then():
+                b.store(self._load_whole(vector, element), at)
+            with whole.otherwise():
+                branch = b.if_(b.cmp("slt", b.const(b.i64, vector * runs.lanes), self.columns), has_else=True)
+                with branch.then():
+                    b.store(self._emit_vector(vector, element, masks), at)
+                with branch.otherwise():
+                    b.store(b.splat(0, self.element, runs.lanes), at)
+
+    def _at(self, target: Value, vector: int) -> Value:
+        return self.b.offset(target, self.element, vector * self.runs.lanes)
+
+    def _load_whole(self, vector: int, element: Value) -> Value:
+        """A vector that is one run with all its lanes inside."""
+        b, lanes = self.b, self.runs.lanes
+        address = b.offset(self.image, self.element, b.add(element, self.first[vector]))
+        if self.runs.stride == 1:
+            return b.load(address, self.element, width=lanes)
+        zeros = [b.splat(0, self.element, lanes)] * self.parts
+        parts = self._load_parts(address, [b.cmp("ne", bits, 0) for bits in self.bits], zeros)
+        return _picked(b, parts, self.parts, lanes)
 
     def _emit_vector(self, vector: int, element: Value, masks: Value) -> Value:
         b = self.b
@@ -186,9 +187,13 @@ class _Gather:
 
     def _load_run(self, element: Value, mask: Value, others: Sequence[Value]) -> list[Value]:
         """The vectors whose elements the lanes of one run are among; `others` where the mask is off."""
-        b, lanes, stride = self.b, self.runs.lanes, self.runs.stride
+        b, lanes = self.b, self.runs.lanes
         address = b.offset(self.image, self.element, element)
         masks = [b.cmp("ne", b.and_(b.broadcast(mask, lanes), bits), 0) for bits in self.bits]
+        return self._load_parts(address, masks, others)
+
+    def _load_parts(self, address: Value, masks: Sequence[Value], others: Sequence[Value]) -> list[Value]:
+        b, lanes, stride = self.b, self.runs.lanes, self.runs.stride
         if self.parts != stride:
             places = b.mul(b.lane_numbers(lanes), stride)
             return [b.gather(address, self.element, places, mask=masks[0], passthru=others[0])]

@@ -12,6 +12,7 @@ a vector has a single run, wherever its lines end. For each window point and run
 | masks | window points × `PANEL`, i32 | bit l: lane l of the run |
 | points | window points, i64 | the element of each window point, from that of the first |
 | columns | `PANEL`, i64 | the element of each column's window, where window points are turned (`Runs.turns`) |
+| whole | 1, i64 | bit v: vector v is one run, whose lanes all lie in the image at each window point |
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
@@ -85,6 +87,7 @@ class Runs:
             "masks": 4 * PANEL * (1 if self.is_inside else self.points),
             "points": 8 * self.points,
             "columns": 8 * PANEL if self.turns else 0,
+            "whole": 8,
         }
         found: dict[str, int] = {}
         end = 0
@@ -223,6 +226,23 @@ def emit_runs(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: Ru
             at = b.offset(starts, b.i64, vector)
             before = b.maximum(before, b.load(at, b.i64))
             b.store(before, at)
+        _emit_whole(b, runs, tables)
+
+
+def _emit_whole(b: Builder, runs: Runs, tables: Value) -> None:
+    """Write down which vectors are one run that is inside at each window point."""
+    starts, masks = (runs.table(b, tables, name) for name in ("starts", "masks"))
+    firsts = [b.load(starts, b.i64, vector) for vector in range(runs.vectors + 1)]
+    all_lanes = b.const(b.i32, (1 << runs.lanes) - 1)
+    with b.for_(0, 1 if runs.is_inside else runs.points, 1, [all_lanes] * runs.vectors) as point:
+        own = b.offset(masks, b.i32, b.mul(point.index, PANEL))
+        places = [b.minimum(first, PANEL - 1) for first in firsts[:-1]]  # a vector without columns has no run
+        point.yield_(*(b.and_(inside, b.load(own, b.i32, at)) for inside, at in zip(point.args, places, strict=True)))
+    whole = b.const(b.i64, 0)
+    for vector, (inside, (first, end)) in enumerate(zip(point.results, pairwise(firsts), strict=True)):
+        is_whole = b.and_(b.cmp("eq", b.sub(end, first), 1), b.cmp("eq", inside, all_lanes))
+        whole = b.or_(whole, b.shl(b.convert(is_whole, b.i64, signed=False), vector))
+    b.store(whole, runs.table(b, tables, "whole"))
 
 
 def _emit_columns(code: _Code, table: Value, first: Value, columns: Value) -> None:
