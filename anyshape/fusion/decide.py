@@ -52,6 +52,7 @@ MAX_ROUTES = 16
 """Points at which one kernel may read an op that costs nothing, and moves on the way to one; plans stay as small as graphs."""
 TAKEN = "another kernel computes it, and this one reads what that wrote"
 ENDS_PRODUCT = "it has other users, and the product before it computes it in its epilogue"
+IN_EPILOGUE = "the product before it computes it once, in its epilogue, and the kernel would at several points"
 SEPARATE = "the reshape between gives the same memory other axes"
 
 
@@ -165,17 +166,22 @@ def _why_not(op: Operation, group: Group, users: Sequence[Operation], decision: 
 
 
 def _ends_product(op: Operation) -> bool:
-    """Whether a product can compute an op as its epilogue: there are elementwise ops between, and no other readers."""
-    work = [op]
+    """Whether a product can compute an op as its epilogue: there are elementwise ops between, which nobody else reads."""
+    between, work = {op}, [op]
     while work:
         last = work.pop()
         if not is_elementwise(last) and not is_unit_reshape(last):
             continue
         for value in last.operands:
             owner = value.owner
-            if isinstance(owner, Operation) and value.has_one_use() and domain_of(value) == domain_of(op.results[0]):
+            if not isinstance(owner, Operation) or owner in between or domain_of(value) != domain_of(op.results[0]):
+                continue
+            if all(
+                use.operation in between for use in value.uses
+            ):  # met again where another of its readers is found later
                 if role_of(owner) is Role.CONTRACT:
                     return True
+                between.add(owner)
                 work.append(owner)
     return False
 
@@ -226,6 +232,8 @@ def _why_not_point(op: Operation, group: Group, inside: Sequence[Operation]) -> 
     if cost_of(op) > CHEAP and any(_is_amplified(user, group) for user in inside):
         return "a broadcast would compute it again for every element"
     routes = routes_of(op, inside, group.routes)
+    if len(routes) > 1 and _ends_product(op):
+        return IN_EPILOGUE
     if cost_of(op) * (len(routes) - 1) > RECOMPUTED or len(routes) > MAX_ROUTES:
         return f"the kernel would compute it at {len(routes)} points for each of its own"
     if any(len(route) > MAX_ROUTES for route in routes):

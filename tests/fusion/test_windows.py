@@ -1,6 +1,8 @@
 """What a pool may compute for itself of what it reads, and that no window is written to memory."""
 
-from anyshape.dialects.dhlo import Exponential, Relu
+from xdsl.ir import SSAValue
+
+from anyshape.dialects.dhlo import Convolution, Exponential, Logistic, Multiply, Relu
 from anyshape.dialects.dhlo.adaptive import AdaptiveAvgPool
 from anyshape.dialects.dhlo.graph import FunctionBuilder
 from anyshape.dialects.dhlo.pooling import AvgPool, MaxPool
@@ -22,6 +24,33 @@ def test_what_is_dear_is_written_first() -> None:
     g = FunctionBuilder()
     pooled = g(MaxPool, g(Exponential, g.input("b", "n", "n")), **SMALL)
     assert plan(g.finish(pooled)).kinds == ["loop", "loop"]
+
+
+def convolved(g: FunctionBuilder) -> SSAValue:
+    same = {
+        "window_strides": (1, 1),
+        "padding": (1, 1),
+        "lhs_dilation": (1, 1),
+        "rhs_dilation": (1, 1),
+        "sizes": (N, N),
+    }
+    return g(Convolution, g.input("b", 8, "n", "n"), g.input(16, 8, 3, 3), **same)
+
+
+def test_what_follows_a_product_is_computed_once() -> None:
+    g = FunctionBuilder()
+    pooled = g(MaxPool, g(Relu, convolved(g)), **SMALL)
+    planned = plan(g.finish(pooled))
+    assert planned.kinds == ["contract", "loop"]
+    product, _ = planned.fusions
+    assert any(isinstance(op, Relu) for op in product.walk())
+
+
+def test_what_follows_a_product_on_two_ways_is_computed_once() -> None:
+    g = FunctionBuilder()
+    x = convolved(g)
+    pooled = g(MaxPool, g(Multiply, x, g(Logistic, x)), **SMALL)
+    assert plan(g.finish(pooled)).kinds == ["contract", "loop"]
 
 
 def test_large_windows_are_a_reduction() -> None:
