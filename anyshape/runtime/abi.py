@@ -61,6 +61,17 @@ AllocateOutput = ctypes.CFUNCTYPE(
 )
 """`ral_allocate_output`."""
 
+PlaceOutput = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_void_p,  # where data goes
+    ctypes.c_int32,  # index
+    ctypes.c_int32,  # dtype
+    ctypes.c_int32,  # rank
+    ctypes.c_void_p,  # sizes
+    ctypes.c_void_p,  # strides
+)
+"""`otherwise` of a `ral_prepared`."""
+
 TENSOR_FORMAT = "QQQii"
 """`ral_tensor` for `struct`: data, sizes, strides, rank, dtype, without padding."""
 
@@ -82,8 +93,8 @@ class PreparedLayout(ctypes.Structure):
     _fields_ = [
         ("outputs", ctypes.c_void_p),
         ("output_count", ctypes.c_int32),
-        ("otherwise", AllocateOutput),
-        ("user", ctypes.c_void_p),
+        ("otherwise", PlaceOutput),
+        ("is_alive", ctypes.c_void_p),
     ]
 
 

@@ -22,6 +22,7 @@ from anyshape.runtime.abi import (
     Code,
     ConstantLayout,
     DType,
+    PlaceOutput,
     PreparedLayout,
     ProgramLayout,
 )
@@ -75,7 +76,7 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "ral_error": (_TEXT, (_ADDRESS,)),
     "ral_error_code": (_INT32, (_ADDRESS,)),
     "ral_run": (_INT32, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
-    "ral_prepared_output": (_ADDRESS, (_ADDRESS, _INT32, _INT32, _INT32, _ADDRESS, _ADDRESS)),
+    "ral_place_output": (_ADDRESS, (_ADDRESS, _INT32, _INT32, _INT32, _ADDRESS, _ADDRESS)),
     "ral_map_constants": (_INT32, (_ADDRESS, _TEXT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS)),
     "ral_unmap_constants": (None, (_ADDRESS, ctypes.c_size_t)),
     "ral_watch_note": (_INT32, (_ADDRESS, _ADDRESS, _INT64, _ADDRESS, _ADDRESS, _ADDRESS)),
@@ -175,6 +176,7 @@ def _when_dropped(owner: object, free: Callable[..., None], *memory: object) -> 
 
 
 _POINTER = Struct("=Q")
+_IS_ALIVE = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
 
 
 class _Tensors:
@@ -232,7 +234,8 @@ class _Tensors:
 class _Asked:
     """The callback that allocates an output, and what it was asked for.
 
-    No exception can pass through C: it waits here until C has returned.
+    No exception can pass through C: it waits here until C has returned. One that a signal's handler raises before it is caught here is
+    lost, and C, whose pointer stays null, fails.
     """
 
     def __init__(self) -> None:
@@ -240,15 +243,14 @@ class _Asked:
         self.failure: BaseException | None = None
         self.outputs: list[tuple[int, int, list[int], list[int]]] = []
 
-    def __call__(self, _user: int, index: int, dtype: int, rank: int, sizes: int, strides: int) -> int:
+    def __call__(self, data: int, index: int, dtype: int, rank: int, sizes: int, strides: int) -> None:
         try:
             assert self.allocate is not None
             output = index, dtype, _read_vector(sizes, rank), _read_vector(strides, rank)
             self.outputs.append(output)
-            return self.allocate(*output)
+            ctypes.c_void_p.from_address(data).value = self.allocate(*output)
         except BaseException as error:
             self.failure = error
-            return 0
 
 
 class _Outputs:
@@ -259,7 +261,7 @@ class _Outputs:
         # The callback refers to none of these: without a cycle, the context goes with the program.
         self.asked = _Asked()
         self._tensors = _Tensors([output.rank for output in outputs])
-        self._prepared = PreparedLayout(self._tensors.address, 0, AllocateOutput(self.asked))
+        self._prepared = PreparedLayout(self._tensors.address, 0, PlaceOutput(self.asked), _IS_ALIVE)
         self._expected: list[tuple[int, int, list[int], list[int]]] = []
         self._input_sizes: list[Sequence[int]] | None = None
         self._hang_on_data = False
@@ -274,7 +276,7 @@ class _Outputs:
 
     def prepare(self, allocate: Allocate) -> None:
         """Allocate what is expected. Where that cannot be had, C asks for what is needed, which may be less."""
-        self.asked.allocate = allocate
+        self.asked.allocate, self.asked.failure = allocate, None
         if self._input_sizes is not None:
             try:
                 for output in self._expected:
@@ -331,7 +333,7 @@ class _Stream:
         self._call_address = ctypes.addressof(self._call)
 
     def _call_of(self, inputs: _Tensors) -> CallLayout:
-        allocate = AllocateOutput(self._runtime.symbols["ral_prepared_output"])
+        allocate = AllocateOutput(self._runtime.symbols["ral_place_output"])
         return CallLayout(inputs.address, inputs.count, allocate, self._outputs.address)
 
     def run(self, program: int, constants: int, tensors: Sequence[TensorView], allocate: Allocate) -> None:

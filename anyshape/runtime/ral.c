@@ -432,8 +432,8 @@ int32_t ral_run(ral_context *context, const ral_program *program, void *const *c
     return code == RAL_OK ? RAL_OK : context->code;
 }
 
-void *ral_prepared_output(void *prepared, int32_t index, int32_t dtype, int32_t rank, const int64_t *sizes,
-                          const int64_t *strides) {
+void *ral_place_output(void *prepared, int32_t index, int32_t dtype, int32_t rank, const int64_t *sizes,
+                       const int64_t *strides) {
     const ral_prepared *of = prepared;
     if (index < of->output_count) {
         const ral_tensor *output = &of->outputs[index];
@@ -442,5 +442,8 @@ void *ral_prepared_output(void *prepared, int32_t index, int32_t dtype, int32_t 
             memcmp(output->strides, strides, bytes) == 0)
             return output->data;
     }
-    return of->otherwise(of->user, index, dtype, rank, sizes, strides);
+    while (!of->is_alive()) pause();
+    void *data = NULL;
+    of->otherwise(&data, index, dtype, rank, sizes, strides);
+    return data;
 }

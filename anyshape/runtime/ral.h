@@ -76,14 +76,16 @@ typedef struct {
     void *user;
 } ral_call;
 
-/* Outputs that the caller allocated before the call, because it expects their sizes. With `ral_prepared_output` and one of these as
+/* Outputs that the caller allocated before the call, because it expects their sizes. With `ral_place_output` and one of these as
  * `allocate` and `user` of a call, an output with the expected dtype, sizes and strides lies where `outputs` says; of any other, and of
- * those from `output_count` on, `otherwise` is asked. */
+ * those from `output_count` on, `otherwise` is asked, which writes to `*data`, NULL before, what a `ral_allocate_output` returns: a
+ * callback into an interpreter that a signal interrupts has no defined result. Where `is_alive` says 0, which it does once the interpreter
+ * has ended, the process is ending: the call waits for that. */
 typedef struct {
     const ral_tensor *outputs;
     int32_t output_count;
-    ral_allocate_output otherwise;
-    void *user;
+    void (*otherwise)(void **data, int32_t index, int32_t dtype, int32_t rank, const int64_t *sizes, const int64_t *strides);
+    int (*is_alive)(void);
 } ral_prepared;
 
 /* First error met by the workers of one launch. `code` is an `enum ral_code`; `site` numbers `ral_program.sites`. The
@@ -195,8 +197,8 @@ RAL_API int32_t ral_error_code(const ral_context *context);
 RAL_API int32_t ral_run(ral_context *context, const ral_program *program, void *const *constants, const ral_call *call);
 
 /* A `ral_allocate_output` whose `user` is a `ral_prepared`. */
-RAL_API void *ral_prepared_output(void *prepared, int32_t index, int32_t dtype, int32_t rank, const int64_t *sizes,
-                                  const int64_t *strides);
+RAL_API void *ral_place_output(void *prepared, int32_t index, int32_t dtype, int32_t rank, const int64_t *sizes,
+                               const int64_t *strides);
 
 /* Maps a constants file read-only and writes the address of each constant to `table`. Every span is checked against
  * the length of the file. `*mapping` and `*mapped` go to ral_unmap_constants when the table is no longer used. The file
