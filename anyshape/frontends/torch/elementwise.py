@@ -14,11 +14,9 @@ from anyshape.dialects.dhlo import (
     Compare,
     Divide,
     ExponentialMinusOne,
-    FloorDivide,
     IsFinite,
     Maximum,
     Minimum,
-    Modulo,
     Multiply,
     Not,
     Or,
@@ -30,7 +28,6 @@ from anyshape.dialects.dhlo import (
     Sign,
     Sqrt,
     Subtract,
-    Trunc,
     Xor,
 )
 from anyshape.dialects.dhlo.base import DhloOp
@@ -80,27 +77,6 @@ def lower_rsub(builder: GraphBuilder, rhs: Value, lhs: Value, alpha: Value = 1) 
 @lowers("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
 def lower_div(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:
     return binary(builder, Divide, lhs, rhs)
-
-
-@lowers("aten.div.Tensor_mode", "aten.div.Scalar_mode")
-def lower_div_mode(builder: GraphBuilder, lhs: Value, rhs: Value, rounding_mode: str | None = None) -> SSAValue:
-    if rounding_mode is None:
-        return binary(builder, Divide, lhs, rhs)
-    if rounding_mode == "floor":
-        return binary(builder, FloorDivide, lhs, rhs)
-    quotient = binary(builder, Divide, lhs, rhs)
-    return builder.emit(Trunc, quotient) if builder.result_dtype.is_float else quotient
-
-
-@lowers("aten.floor_divide.Scalar")
-def lower_floor_divide(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:
-    return binary(builder, FloorDivide, lhs, rhs)
-
-
-@lowers("aten.remainder.Scalar_Tensor")
-def lower_remainder_of_number(builder: GraphBuilder, lhs: Value, rhs: Value) -> SSAValue:
-    """lhs − rhs·⌊lhs / rhs⌋"""
-    return binary(builder, Modulo, lhs, rhs)
 
 
 @lowers("aten.clamp_min.default", "aten.clamp_min.Tensor")

@@ -31,6 +31,7 @@ from anyshape.frontends.torch import (
     data_sizes,
     dequantising,
     distances,
+    division,
     elementwise,
     fourier,
     fractional_pooling,
@@ -63,9 +64,9 @@ from anyshape.symbolic import Size
 
 FAMILIES = (
     antialias, assertions, bags, channel_norms, complex_arithmetic, contraction, convolution, creation, ctc, cumulative,
-    data_sizes, dequantising, distances, elementwise, fourier, fractional_pooling, indexing, linear_systems, movement,
-    normalization, orthogonal, planes, pooling, random, recurrent, reductions, resampling, scattering, scatters, segments, shuffles,
-    sorting, special, special_functions, substitutes, views, windows,
+    data_sizes, dequantising, distances, division, elementwise, fourier, fractional_pooling, indexing, linear_systems,
+    movement, normalization, orthogonal, planes, pooling, random, recurrent, reductions, resampling, scattering, scatters, segments,
+    shuffles, sorting, special, special_functions, substitutes, views, windows,
 )  # fmt: skip
 """The modules whose functions fill `LOWERINGS` when they are imported."""
 
@@ -101,7 +102,7 @@ def find_lowering(node: fx.Node) -> Lowering | None:
     if name in LOWERINGS:
         return LOWERINGS[name]
     kind = mapped_op(node)
-    return None if kind is None else _elementwise(kind)
+    return None if kind is None else division.DIVISIONS.get(kind) or _elementwise(kind)
 
 
 def only_checked(graph: fx.Graph) -> frozenset[fx.Node]:
