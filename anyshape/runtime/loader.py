@@ -281,7 +281,7 @@ class _Outputs:
             try:
                 for output in self._expected:
                     self._tensors.place(output[0], allocate(*output))
-            except Exception:
+            except (MemoryError, RuntimeError):  # PyTorch raises the latter
                 self._forget()
 
     def learn(self, input_sizes: list[Sequence[int]], is_complete: bool) -> None:
