@@ -126,12 +126,30 @@ def _linear_cross_entropy(*args: Any, **keywords: Any) -> Tensor:
     return _LINEAR_CROSS_ENTROPY(*args, **{**keywords, "options": None})
 
 
+_EXTREMES = (1, -1, 2, -2, math.inf, -math.inf)
+"""The orders of norms of matrices that are the largest or the smallest of something."""
+
+
 def _matrix_norm(
     x: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """torch.linalg.matrix_norm, which asks for the number of singular values where it takes the largest or the smallest."""
-    if ord not in (2, -2) or isinstance(dim, int) or len(dim) != 2 or dim[0] % x.dim() == dim[1] % x.dim():
+    """torch.linalg.matrix_norm, which reads sizes as numbers where it takes the extreme of singular values, or of sums of magnitudes."""
+    if (
+        ord not in _EXTREMES
+        or x.dim() < 2
+        or isinstance(dim, int)
+        or len(dim) != 2
+        or dim[0] % x.dim() == dim[1] % x.dim()
+    ):
         return torch.linalg.matrix_norm(x, ord, dim, keepdim, dtype=dtype)
+    if abs(ord) != 2:
+        summed, other = dim if abs(ord) == 1 else reversed(dim)
+        sums = torch.linalg.vector_norm(x, 1, summed, keepdim=True, dtype=dtype)
+        sums = sums.movedim(other, -1)
+        # The largest of no sums is 0, which is no larger than any; the smallest of none is an error.
+        extreme = functional.pad(sums, (0, 1)).amax(-1, keepdim=True) if ord > 0 else sums.amin(-1, keepdim=True)
+        result = extreme.movedim(-1, other)
+        return result if keepdim else result.squeeze((summed, other))
     values = torch.linalg.svdvals((x if dtype is None else x.to(dtype)).movedim(tuple(dim), (-2, -1)))
     result = values.amax(-1) if ord > 0 else values.amin(-1)
     for axis in sorted(each % x.dim() for each in dim) if keepdim else ():
@@ -144,7 +162,7 @@ def _norm(
 ) -> Tensor:
     """torch.linalg.norm, of matrices by way of `_matrix_norm`."""
     axes = tuple(range(x.dim())) if dim is None else dim
-    if ord in (2, -2) and not isinstance(axes, int) and len(axes) == 2:
+    if ord in _EXTREMES and not isinstance(axes, int) and len(axes) == 2:
         return _matrix_norm(x, ord, axes, keepdim, dtype=dtype)
     return torch.linalg.norm(x, ord, dim, keepdim, dtype=dtype)
 
