@@ -1,7 +1,7 @@
 """Stores of the first lanes of vectors, where a row ends within one.
 
-AVX-512 and SVE store under a mask as fast as without. AVX2 does so for elements of 32 and 64 bits only, and on AMD's processors such a
-store is microcode and takes ten times as long as a plain one; NEON has none, and LLVM makes a branch for each lane. There a vector's head
+AVX-512 and SVE have masked stores of every element. AVX2 has them for 32 and 64 bits only, and on Zen 3 one takes ten times as long as a
+plain store; NEON has none, and LLVM makes a branch for each lane. There a vector's head
 is stored in plain pieces, one for each power of two in their number, the largest first.
 """
 

@@ -1,4 +1,4 @@
-"""The first lanes of vectors reach memory and nothing beyond them does, by masks and by pieces; AVX2's masked stores are used nowhere."""
+"""The first lanes of vectors reach memory and nothing beyond them does, by masks and by pieces; of these none is a masked store of AVX2."""
 
 from __future__ import annotations
 
