@@ -6,7 +6,7 @@ All work on one thread but `launch_often`, which launches `spin` through RAL. Ev
 from __future__ import annotations
 
 from anyshape.codegen.builder import Builder
-from anyshape.codegen.llvm import Target, emit_object, optimise
+from anyshape.codegen.llvm import Target, emit_optimised_object
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.vector_math import exp
 from anyshape.support.machine import Machine
@@ -38,7 +38,7 @@ def calibration_object(machine: Machine, target: Target) -> bytes:
         _emit_exponentials(module, machine)
         _emit_spin(module)
         _emit_launch_often(module)
-    return emit_object(optimise(lower_to_llvm(module.module), target), target)
+    return emit_optimised_object(lower_to_llvm(module.module), target)
 
 
 def _emit_chains(module: ModuleBuilder, name: str, lanes: int) -> None:

@@ -92,6 +92,10 @@ def optimise(ir_text: str, target: Target) -> str:
     Code generation (level 3) does the rest: on vector kernels this is as fast as the full O3 pipeline at a quarter of
     the compile time. No pass here assumes fast-math.
     """
+    return str(_optimised(ir_text, target))
+
+
+def _optimised(ir_text: str, target: Target) -> Any:
     module = _parse(ir_text, target)
     builder = binding.create_pass_builder(_target_machine(target), binding.create_pipeline_tuning_options(2))
     manager = binding.create_new_module_pass_manager()
@@ -100,14 +104,22 @@ def optimise(ir_text: str, target: Target) -> str:
     manager.add_instruction_combine_pass()
     manager.add_simplify_cfg_pass()
     manager.run(module, builder)
-    return str(module)
+    return module
 
 
 def emit_object(ir_text: str, target: Target, level: int = 3) -> bytes:
     """Compile LLVM IR text to a relocatable object file; level 0 to 3 says how hard the code generator tries."""
-    global _objects_emitted
     # Emission changes the module that it is given, so every emission parses its own.
-    module = _parse(ir_text, target)
+    return _emitted(_parse(ir_text, target), target, level)
+
+
+def emit_optimised_object(ir_text: str, target: Target) -> bytes:
+    """`emit_object` of what `optimise` returns, without its text in between."""
+    return _emitted(_optimised(ir_text, target), target, level=3)
+
+
+def _emitted(module: Any, target: Target, level: int) -> bytes:
+    global _objects_emitted
     data: bytes = _target_machine(target, level).emit_object(module)
     with _emission_lock:
         _objects_emitted += 1

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,7 +15,15 @@ from xdsl.ir import Operation
 
 from anyshape.codegen.attend import attend_schedule, elements_name, emit_attend
 from anyshape.codegen.host import emit_program
-from anyshape.codegen.llvm import LoadedCode, Target, emit_assembly, emit_object, host_target, optimise
+from anyshape.codegen.llvm import (
+    LoadedCode,
+    Target,
+    emit_assembly,
+    emit_object,
+    emit_optimised_object,
+    host_target,
+    optimise,
+)
 from anyshape.codegen.microkernels import Part, attend_parts
 from anyshape.codegen.mlir import SCALAR_PASSES, ModuleBuilder, lower_to_llvm
 from anyshape.codegen.points import Claim, EmittedKernel, emit_kernel
@@ -46,6 +55,9 @@ from anyshape.support.options import Options
 from anyshape.support.trace import Trace
 from anyshape.symbolic import describe_relation
 
+_KERNELS_AT_A_TIME = (
+    8  # in a module of LLVM's: few enough that it starts early, enough that a module's own cost is small
+)
 CLAIMS: Mapping[type[Operation], Claim] = {ContractOp: emit_product, AttendOp: emit_attend, WholeOp: emit_whole}
 
 
@@ -106,8 +118,13 @@ def compile_objects(
             ahead,
         )
         with trace.stage("emit kernels"):
-            code, shapes = emit_kernels(list(table.plans.values()), machine, trace)
-            kernel_object = compiler.submit(_object_of, code, target)
+            kernel_objects, shapes = emit_kernels(
+                list(table.plans.values()),
+                machine,
+                target,
+                trace,
+                lambda code: compiler.submit(emit_optimised_object, code, target),
+            )
         with trace.stage("plan host"):
             built = build_program(func, names, facts_of(func).relations(), launches, shapes, table.sites)
             if options.verify:
@@ -118,9 +135,9 @@ def compile_objects(
         constants = ConstantTable(tuple(built.constants), store)
         with trace.stage("emit host"):
             host_object = emit_host(built, constants, target)
-        trace.log("asm", lambda: emit_assembly(optimise(code, target), target))
         with trace.stage("machine code"):
-            objects = {"kernels": kernel_object.result(), "program": host_object, **parts.objects()}
+            made = {f"kernels_{number}": made.result() for number, made in enumerate(kernel_objects)}
+            objects = {**made, "program": host_object, **parts.objects()}
     summary = Summary(
         Counter(launches[op].plan.kernel.sym_name.data for op in func.body.block.ops if isinstance(op, FusionOp)),
         symbols_of(built.program),
@@ -167,21 +184,32 @@ def plan_kernels(
     return table, launches
 
 
-def emit_kernels(plans: Sequence[Plan], machine: Machine, trace: Trace) -> tuple[str, dict[str, LaunchShape]]:
-    """LLVM IR with every kernel, and how each is launched."""
+def emit_kernels(
+    plans: Sequence[Plan], machine: Machine, target: Target, trace: Trace, compiled: Callable[[str], Future[bytes]]
+) -> tuple[list[Future[bytes]], dict[str, LaunchShape]]:
+    """The objects with every kernel, and how each is launched.
+
+    Args:
+        compiled: starts compiling LLVM IR; it is given a few kernels at a time, so that this goes on while the next are emitted.
+    """
+    objects: list[Future[bytes]] = []
     shapes: dict[str, LaunchShape] = {}
-    builder = ModuleBuilder("kernels", function_attributes={"prefer-vector-width": str(machine.vector_bits)})
-    with builder:
-        for number, plan in enumerate(plans):
-            trace.step(number, len(plans))
-            emitted = emit_kernel(builder, plan.kernel, machine, CLAIMS)
-            shapes[emitted.name] = _launch_shape(plan, emitted, machine)
-    trace.log("mlir", lambda: str(builder.module))
-    return lower_to_llvm(builder.module), shapes
+    for first in range(0, len(plans), _KERNELS_AT_A_TIME):
+        builder = ModuleBuilder("kernels", function_attributes={"prefer-vector-width": str(machine.vector_bits)})
+        with builder:
+            for number, plan in enumerate(plans[first : first + _KERNELS_AT_A_TIME], first):
+                trace.step(number, len(plans))
+                emitted = emit_kernel(builder, plan.kernel, machine, CLAIMS)
+                shapes[emitted.name] = _launch_shape(plan, emitted, machine)
+        trace.log("mlir", partial(str, builder.module))
+        code = lower_to_llvm(builder.module)
+        objects.append(compiled(code))
+        trace.log("asm", partial(_assembly_of, code, target))
+    return objects, shapes
 
 
-def _object_of(code: str, target: Target) -> bytes:
-    return emit_object(optimise(code, target), target)
+def _assembly_of(code: str, target: Target) -> str:
+    return emit_assembly(optimise(code, target), target)
 
 
 def _launch_shape(plan: Plan, emitted: EmittedKernel, machine: Machine) -> LaunchShape:

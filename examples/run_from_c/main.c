@@ -1,6 +1,6 @@
 /* Runs a compiled program without Python: reads its one f32 input from standard input and prints its f32 outputs.
  * In Python, anyshape.compile(model, example).write_objects("out") leaves its objects; RAL is the folder anyshape/runtime.
- *     cc -I $RAL main.c out/kernels.o out/program.o out/microkernels*.o $RAL/ral*.c -lpthread -lm -o run
+ *     cc -I $RAL main.c out/kernels_*.o out/program.o out/microkernels*.o $RAL/ral*.c -lpthread -lm -o run
  *     echo 1 2 3 4 5 6 | ./run out/constants.bin 2 3        # an input of sizes [2, 3]
  */
 #include <stdio.h>

@@ -3,7 +3,7 @@
     module = ModuleBuilder("program")
     with module:
         emit_program(module, program, outputs=[(DType.F32, 2)], constants=[(4096, 0)])
-    object_code = emit_object(optimise(lower_to_llvm(module.module), target), target)
+    object_code = emit_optimised_object(lower_to_llvm(module.module), target)
 
 `emit_program` defines `int32_t anyshape_main(ral_context *, const ral_call *, void *const *)` and the descriptor
 `anyshape_program`; kernels are external functions, found when the objects are linked.

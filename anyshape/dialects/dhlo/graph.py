@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeVar, cast
 
 from xdsl.builder import Builder
@@ -18,7 +19,7 @@ from anyshape.dialects.dhlo.constant import Constant
 from anyshape.dialects.dtypes import F32, I64, DType
 from anyshape.dialects.sizes import RelationAttr, tensor
 from anyshape.support.errors import VerifyError
-from anyshape.symbolic import Facts, Size, SizeLike, parse_size
+from anyshape.symbolic import Facts, Relation, Size, SizeLike, parse_size
 
 FACTS = "dhlo.facts"
 UPDATES = "dhlo.updates"
@@ -72,13 +73,20 @@ class FunctionBuilder:
 
 def facts_of(function: func.FuncOp) -> Facts:
     """The facts that the function's `dhlo.facts` states, as a fresh store."""
-    facts = Facts()
     stated = function.attributes.get(FACTS)
     relations = cast("ArrayAttr[Attribute]", stated).data if isinstance(stated, ArrayAttr) else ()
     for relation in relations:
         if not isinstance(relation, RelationAttr):
             raise VerifyError(f"{FACTS} holds relations only", where=f"@{function.sym_name.data}", got=relation)
-        facts.assume(relation.data)
+    return _store_of(tuple(cast("RelationAttr", relation).data for relation in relations)).copy()
+
+
+@lru_cache(maxsize=16)
+def _store_of(relations: tuple[Relation, ...]) -> Facts:
+    # Every pass asks for the facts of its function, and that none contradicts those before it takes a proof each.
+    facts = Facts()
+    for relation in relations:
+        facts.assume(relation)
     return facts
 
 
