@@ -206,6 +206,7 @@ class ModuleBuilder:
             self.module.operation.attributes["sym_name"] = ir.StringAttr.get(name)
         self._function_attributes = dict(function_attributes or {})
         self._declared: dict[str, tuple[str, tuple[Type, ...]]] = {}
+        self._defined: set[str] = set()
         self._data: dict[bytes, str] = {}
         self._entered: list[Any] = []
 
@@ -243,6 +244,7 @@ class ModuleBuilder:
         `internal` function is not visible outside the module. A function without results returns at its end by itself.
         """
         operation = self._function_op(name, arguments, results, attributes or {})
+        self._defined.add(name)
         passthrough: list[Attribute] = [ir.StringAttr.get("nounwind")]
         if inline is not None:
             passthrough.append(ir.StringAttr.get("alwaysinline" if inline == "always" else "noinline"))
@@ -258,6 +260,10 @@ class ModuleBuilder:
         if not results and not _is_terminated(last):
             with ir.InsertionPoint(last):
                 func.ReturnOp([])
+
+    def defines(self, name: str) -> bool:
+        """Whether a function of that name has been defined."""
+        return name in self._defined
 
     def declare(self, name: str, arguments: Sequence[Type], results: Sequence[Type] = ()) -> None:
         """Declare an external function; the same declaration twice is one. At most one result."""

@@ -12,8 +12,6 @@ from enum import IntEnum, auto
 from anyshape.codegen.builder import Builder
 from anyshape.codegen.convolve.runs import MAX_PARTS, Runs
 from anyshape.codegen.mlir import ModuleBuilder, Type, Value
-from anyshape.codegen.records import symbols_of
-from anyshape.codegen.sizes import emit_size
 from anyshape.codegen.tiles.dot_tiles import FEW_COLUMNS
 from anyshape.codegen.tiles.pack import transpose_square
 from anyshape.dialects.packed_panels import PANEL
@@ -30,6 +28,8 @@ class Context(IntEnum):
     """The first element of the channels of the group."""
     COLUMNS = auto()
     """Of the task."""
+    CHANNEL = auto()
+    """Elements from one channel to the next."""
 
 
 def gather_arguments(b: Builder) -> list[Type]:
@@ -37,23 +37,26 @@ def gather_arguments(b: Builder) -> list[Type]:
     return [b.ptr, b.i64, b.i64, b.i64, b.ptr]
 
 
-def emit_gather(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: Runs, element: str) -> None:
-    """Define the function for elements of that type."""
+def emit_gather(module: ModuleBuilder, runs: Runs, element: str) -> str:
+    """Define the function for elements of that type, and return its name: one for all kernels of the module whose tables look alike."""
+    name = f"gather_{element}_{runs.tables_form}"
+    if module.defines(name):
+        return name
     b = Builder()
     with module.function(name, gather_arguments(b), internal=True) as f:
         context, panel, first, steps, target = f.args
         tables, image = (
             b.load(b.offset(context, b.i64, slot.value), b.ptr) for slot in (Context.TABLES, Context.IMAGE)
         )
-        sizes = b.load(b.offset(context, b.i64, Context.SIZES.value), b.ptr)
-        channel = emit_size(b, runs.image.strides.data[1], symbols_of(b, sizes, symbols))
-        columns = b.load(b.offset(context, b.i64, Context.COLUMNS.value), b.i64)
+        channel, columns = (
+            b.load(b.offset(context, b.i64, slot.value), b.i64) for slot in (Context.CHANNEL, Context.COLUMNS)
+        )
         columns = b.sub(columns, b.mul(panel, PANEL))
         tables = b.offset(tables, b.i8, b.mul(panel, runs.bytes))
         body = _Gather(b, runs, b.type(element), tables, image, columns)
         if runs.turns:
             body.emit_turned(first, steps, channel, target)
-            return
+            return name
         c = b.div(first, runs.points)
         point = b.sub(first, b.mul(c, runs.points))
 
@@ -74,6 +77,7 @@ def emit_gather(module: ModuleBuilder, name: str, symbols: Sequence[str], runs: 
                 emit_rows(body.emit_few_columns)
             with few.otherwise():
                 emit_rows(body.emit_row)
+    return name
 
 
 class _Gather:

@@ -191,12 +191,12 @@ def emit_gathered(module: ModuleBuilder, kernel: KernelOp, op: Operation, machin
     emit_runs(module, f"{name}_runs", symbols, layout.runs)
     # Elements of 16 bits are moved as integers: no machine needs to know them as numbers.
     moved = "i16" if layout.shape.element_bytes == 2 else layout.shape.rhs_memory
-    emit_gather(module, f"{name}_gather", symbols, layout.runs, moved)
+    gather = emit_gather(module, layout.runs, moved)
     emit_rectangle(module, kernel, op.epilogue, op.out, machine, f"{name}_epilogue")
     _emit_tile_epilogue(module, b, kernel, layout)
     arguments = [b.ptr, b.ptr, b.i64, b.i64, b.ptr, b.ptr]
     with module.function(name, arguments) as f:
-        _KernelBody.begin(b, kernel, op, layout, f.args).emit()
+        _KernelBody.begin(b, kernel, op, layout, f.args, gather).emit()
     return EmittedKernel(name, gathered_schedule(op, machine).scratch_bytes)
 
 
@@ -229,6 +229,7 @@ class _KernelBody(DriverCaller):
 
     b: Builder
     name: str
+    gather: str
     op: ContractOp
     layout: _Layout
     args: list[Value]
@@ -239,13 +240,15 @@ class _KernelBody(DriverCaller):
     tables: Value
 
     @staticmethod
-    def begin(b: Builder, kernel: KernelOp, op: ContractOp, layout: _Layout, args: list[Value]) -> _KernelBody:
+    def begin(
+        b: Builder, kernel: KernelOp, op: ContractOp, layout: _Layout, args: list[Value], gather: str
+    ) -> _KernelBody:
         task, context = b.alloca(b.i64, SLOTS), b.alloca(b.i64, len(Context))
         symbols = symbols_of(b, args[1], kernel.symbol_names)
         tables = b.offset(args[4], b.i8, layout.scratch_bytes - layout.span * layout.runs.bytes)
         element = b.type(layout.shape.lhs_memory)
         name = kernel.sym_name.data
-        body = _KernelBody(b, name, op, layout, args, symbols, element, task, context, tables)
+        body = _KernelBody(b, name, gather, op, layout, args, symbols, element, task, context, tables)
         body._store_fixed_slots()
         return body
 
@@ -253,6 +256,7 @@ class _KernelBody(DriverCaller):
         b, layout, name = self.b, self.layout, self.name
         fixed = {
             Context.BUFFERS: self.args[0], Context.SIZES: self.args[1], Context.ERROR: self.args[5], Context.TABLES: self.tables,
+            Context.CHANNEL: self.size(buffer_of(self.op.rhs).strides.data[1]),
         }  # fmt: skip
         for slot, value in fixed.items():
             b.store(value, b.offset(self.context, b.i64, slot.value))
@@ -263,7 +267,7 @@ class _KernelBody(DriverCaller):
             Slot.OUT_ROW: layout.span * PANEL,
             Slot.EPILOGUE: b.function_address(f"{name}_tile", tile_epilogue_arguments(b)), Slot.CONTEXT: self.context,
             Slot.LHS_SCRATCH: scratch if layout.lhs_scratch else 0, Slot.RHS_SCRATCH: b.offset(scratch, b.i8, layout.lhs_scratch),
-            Slot.GATHER: b.function_address(f"{name}_gather", gather_arguments(b)),
+            Slot.GATHER: b.function_address(self.gather, gather_arguments(b)),
         }  # fmt: skip
         for slot, value in values.items():
             self.set(slot, value)

@@ -78,6 +78,12 @@ class Runs:
         """Elements from one lane to the next."""
         return self.window.strides.get_values()[-1]
 
+    @property
+    def tables_form(self) -> str:
+        """Names all that decides where the tables are and how they are read: code that sees nothing else is the same."""
+        flags = "".join(letter for letter, is_so in (("i", self.is_inside), ("t", self.turns)) if is_so)
+        return f"{self.lanes}x{self.points}s{self.stride}{flags}"
+
     @cached_property
     def places(self) -> dict[str, int]:
         """The byte at which each table starts."""
