@@ -5,7 +5,7 @@ It comes in parts, an object for each, so that a program links (and a first run 
 | part | defines | needs |
 |---|---|---|
 | `Part("contract", element)` | tiles, packing, block driver; element a key of `SUM_ELEMENTS` | |
-| `Part("quantised", f"{format}_{activations}")` | rounding, tiles, driver of products with block-quantised weights | |
+| `Part("quantised", f"{format}_{activations}")` | rounding, tiles, driver of products with block-quantised weights, their packing | |
 | `Part("attend", elements)` | driver of attention and its parts; for names see `Elements.of` | the `contract` part of `attend_parts` |
 """
 
@@ -22,7 +22,8 @@ from anyshape.codegen.builder import Builder
 from anyshape.codegen.contract.driver import declare_block_parts, emit_block_driver
 from anyshape.codegen.llvm import Target, emit_object, optimise
 from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
-from anyshape.codegen.quantised import Activations, block_shape, emit_driver
+from anyshape.codegen.quantised import Activations, block_shape, emit_driver, emit_pack_blocks
+from anyshape.codegen.symbols import pack_blocks_name
 from anyshape.codegen.tiles.shape import SUM_ELEMENTS, tile_shape
 from anyshape.support.machine import Machine
 
@@ -64,7 +65,10 @@ def emit_microkernels(module: ModuleBuilder, machine: Machine, parts: Sequence[P
             continue
         if part.kind == "quantised":
             format, _, activations = part.element.rpartition("_")
-            emit_driver(module, block_shape(format, cast(Activations, activations), machine))
+            shape = block_shape(format, cast(Activations, activations), machine)
+            emit_driver(module, shape)
+            if not module.defines(pack_blocks_name(format)):  # by a part for other activations
+                emit_pack_blocks(module, shape.layout)
             continue
         elements = Elements.of(part.element, machine)
         if Part("contract", elements.shape.element) not in declared:

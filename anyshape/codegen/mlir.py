@@ -236,12 +236,14 @@ class ModuleBuilder:
         *,
         attributes: Mapping[int, Sequence[AttributeSpec]] | None = None,
         internal: bool = False,
+        shared: bool = False,
         inline: Literal["always", "never"] | None = None,
     ) -> Generator[FunctionBuilder]:
         """Define a function and build its body inside the `with`.
 
         `attributes` gives LLVM attributes by argument number (`{0: ["noalias", "nonnull"], 1: [("align", 64)]}`). An
-        `internal` function is not visible outside the module. A function without results returns at its end by itself.
+        `internal` function is not visible outside the module; a `shared` one may be defined by several linked modules, all
+        alike. A function without results returns at its end by itself.
         """
         operation = self._function_op(name, arguments, results, attributes or {})
         self._defined.add(name)
@@ -250,8 +252,9 @@ class ModuleBuilder:
             passthrough.append(ir.StringAttr.get("alwaysinline" if inline == "always" else "noinline"))
         passthrough += [_string_array([key, value]) for key, value in self._function_attributes.items()]
         operation.attributes["passthrough"] = ir.ArrayAttr.get(passthrough)
-        if internal:
-            operation.attributes["llvm.linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+        if internal or shared:
+            linkage = "internal" if internal else "weak_odr"
+            operation.attributes["llvm.linkage"] = ir.Attribute.parse(f"#llvm.linkage<{linkage}>")
         entry = operation.add_entry_block()
         with ir.InsertionPoint(entry):
             builder = FunctionBuilder(operation, entry)

@@ -8,16 +8,14 @@ import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from anyshape.codegen.llvm import LoadedCode
-from anyshape.codegen.symbols import pack_rhs_name
+from anyshape.codegen.symbols import pack_blocks_name, pack_rhs_name
 from anyshape.dialects.arrays import Array, ArrayType, ConstantEntry, ConstantStore
-from anyshape.dialects.block_formats import BlockFormat, block_format
-from anyshape.dialects.packed_blocks import PANEL_ROWS, PackedBlocks, pack_panels
+from anyshape.dialects.packed_blocks import PANEL_ROWS, PackedBlocks
 from anyshape.dialects.packed_panels import PANEL, PackedOperand, packed_depth
 from anyshape.driver.mapped import drop_pages, mapping_of
 from anyshape.support.errors import ArgumentError
@@ -177,7 +175,7 @@ def fill_jobs(code: LoadedCode, entry: ConstantEntry, weight: Array, target: Arr
         yield lambda: np.copyto(target, weight)
         return
     if isinstance(entry.packed, PackedBlocks):
-        yield from _block_jobs(entry.packed, weight, target)
+        yield from _block_jobs(code, entry.packed, weight, target)
         return
     source = np.ascontiguousarray(weight)
     panel_bytes = math.prod(target.shape[1:]) * target.itemsize
@@ -186,18 +184,25 @@ def fill_jobs(code: LoadedCode, entry: ConstantEntry, weight: Array, target: Arr
         yield _pack_job(code, entry.packed, source, target, range(first, min(first + step, len(target))))
 
 
-def _block_jobs(packed: PackedBlocks, weight: Array, target: Array) -> Iterator[Job]:
+def _block_jobs(code: LoadedCode, packed: PackedBlocks, weight: Array, target: Array) -> Iterator[Job]:
     """What packs block-quantised weights, some panels at a time."""
+    source = np.ascontiguousarray(weight)
     step = max(1, JOB_BYTES // max(1, target.shape[1]))
     for first in range(0, len(target), step):
-        panels = target[first : first + step]
-        rows = weight[first * PANEL_ROWS : (first + step) * PANEL_ROWS]
-        yield partial(_pack_blocks, block_format(packed.format), rows, panels)
+        rows = source[first * PANEL_ROWS : (first + step) * PANEL_ROWS]
+        yield _pack_blocks_job(code, packed.format, rows, target[first : first + step])
 
 
-def _pack_blocks(format: BlockFormat, rows: Array, panels: Array) -> None:
-    pack_panels(format, rows, panels)
-    drop_pages(rows)
+def _pack_blocks_job(code: LoadedCode, format: str, rows: Array, panels: Array) -> Job:
+    """Fill panels from the rows of blocks that belong to them."""
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    pack = signature(code.address(pack_blocks_name(format)))
+
+    def job() -> None:
+        pack(rows.ctypes.data, rows.shape[1], len(rows), panels.ctypes.data)
+        drop_pages(rows)
+
+    return job
 
 
 def _pack_job(code: LoadedCode, p: PackedOperand, source: Array, target: Array, panels: range) -> Job:

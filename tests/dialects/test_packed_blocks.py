@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from anyshape.dialects.block_formats import FORMATS, BlockFormat
-from anyshape.dialects.packed_blocks import PANEL_ROWS, PackedBlocks, pack_panels, unpack_panels
+from anyshape.dialects.packed_blocks import PANEL_ROWS, PackedBlocks, unpack_panels
+from tests.dialects.packing import pack_panels
 from tests.dialects.test_block_formats import random_rows
 
 GROWN = {"q4_k": 2368 / 2304, "q5_k": 2880 / 2816}

@@ -6,13 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anyshape.codegen.llvm import LoadedCode
+from anyshape.codegen.llvm import LoadedCode, host_target
+from anyshape.codegen.microkernels import Part, part_object
 from anyshape.dialects.arrays import ConstantEntry
 from anyshape.dialects.block_formats import FORMATS
 from anyshape.dialects.dhlo import ConstantStore
 from anyshape.dialects.packed_blocks import PackedBlocks, unpack_panels
 from anyshape.driver.constants import LARGE_TABLE, ConstantTable
 from anyshape.driver.mapped import drop_pages, mapping_of
+from anyshape.support.machine import host_machine
 
 
 @pytest.fixture
@@ -47,8 +49,8 @@ def test_a_large_table_stays_and_a_packed_one_is_made(mapped: np.ndarray) -> Non
     rows = store.add(mapped[:count].reshape(-1, 20 * 16))
     packed = PackedBlocks(count // 320, 16 * 32, "q4_1")
     entries = (ConstantEntry(table), ConstantEntry(rows, packed))
-    plain, panels = ConstantTable(entries, store).arrays(LoadedCode([], {}))
+    code = LoadedCode([part_object(host_target(), host_machine(), Part("quantised", "q4_1_int8"))], {})
+    plain, panels = ConstantTable(entries, store).arrays(code)
     assert plain.ctypes.data == mapped.ctypes.data
     assert panels.shape == packed.shape
-    expected = FORMATS["q4_1"].decode(store[rows][:16])
-    np.testing.assert_array_equal(unpack_panels(PackedBlocks(16, packed.k, packed.format), panels[:1]), expected)
+    np.testing.assert_array_equal(unpack_panels(packed, panels), FORMATS["q4_1"].decode(store[rows]))

@@ -20,7 +20,6 @@ from anyshape.dialects.dtypes import dtype_of_numpy
 from anyshape.dialects.host import ProgramOp
 from anyshape.dialects.host.interpreter import run_program
 from anyshape.dialects.packed_blocks import PackedBlocks
-from anyshape.dialects.packed_blocks import pack_panels as pack_blocks
 from anyshape.dialects.sizes import dtype_of, sizes_of
 from anyshape.dialects.tile import KernelOp
 from anyshape.dialects.tile.verify import verify_kernel
@@ -34,6 +33,7 @@ from anyshape.support.machine import Machine
 from anyshape.support.options import Options
 from anyshape.support.trace import Trace
 from anyshape.symbolic import Size
+from tests.dialects.packing import pack_panels as pack_blocks
 from tests.kernels.nesting import check_nesting
 
 OPTIONS = Options(verify=True, threads=2)

@@ -15,8 +15,9 @@ from anyshape.codegen.mlir import ModuleBuilder, lower_to_llvm
 from anyshape.codegen.quantised import Activations, BlockShape, block_shape, emit_driver
 from anyshape.codegen.quantised.driver import SLOTS, Slot, driver_name
 from anyshape.dialects.block_formats import BlockFormat
-from anyshape.dialects.packed_blocks import TILE_COLUMNS, PackedBlocks, pack_panels
+from anyshape.dialects.packed_blocks import TILE_COLUMNS, PackedBlocks
 from anyshape.support.machine import Machine, host_machine
+from tests.dialects.packing import pack_panels
 
 Array = np.ndarray[Any, Any]
 LINUX = "x86_64-unknown-linux-gnu"
