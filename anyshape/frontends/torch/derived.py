@@ -47,6 +47,14 @@ class Derived:
         return self.rule.size(sizes).value if len(sizes) == len(values) else None
 
 
+def depth_of(symbol: sympy.Basic, derived: Mapping[sympy.Basic, Derived]) -> int:
+    """How many steps a symbol is computed in: 0 for one that is not derived, more than for any that it is computed from."""
+    if symbol not in derived:
+        return 0
+    symbols = (each for part in derived[symbol].parts for each in part.free_symbols)
+    return 1 + max((depth_of(each, derived) for each in symbols), default=0)
+
+
 @dataclass(frozen=True)
 class Required:
     """What must hold of sizes for the model's arithmetic to be PyTorch's: a divisor is not 0, or `rule` of the parts is `result`."""
@@ -125,4 +133,4 @@ USUAL = 2
 """Sizes from here on are those that export takes for the general case."""
 
 
-__all__ = ["USUAL", "Derived", "DerivedSizes", "Required", "Rule"]
+__all__ = ["USUAL", "Derived", "DerivedSizes", "Required", "Rule", "depth_of"]

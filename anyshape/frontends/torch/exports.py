@@ -168,11 +168,14 @@ def _squeezed(
     kept = Traced(found.program, leaves, structure, derived=found.derived.known).kept_ones()
     if not kept & substitution.sizes().keys():
         return substitution, found
-    smaller = substitution.keeping(kept)
-    try:
-        return smaller, _export_with(module, leaves, structure, smaller, {}, Record())
-    except Exception:  # the model takes other sizes only
-        return substitution, found
+    # Others may have to be of the same size: those that had the same substitute.
+    tied = [axis for group in substitution.groups if not kept.isdisjoint(group) for axis in group]
+    for smaller in (substitution.keeping(kept), substitution.keeping(tied)):
+        try:
+            return smaller, _export_with(module, leaves, structure, smaller, {}, Record())
+        except Exception:  # the model takes other sizes only
+            continue
+    return substitution, found
 
 
 def _regained(

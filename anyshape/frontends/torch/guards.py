@@ -21,6 +21,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from anyshape.dialects.locations import Origin
 from anyshape.frontends.torch.askers import in_model
 from anyshape.frontends.torch.conditions import plain_form
+from anyshape.frontends.torch.derived import Derived, depth_of
 from anyshape.frontends.torch.origins import CALLER, CONDITION, origin_of_guard
 from anyshape.frontends.torch.sizes import SizeNames
 from anyshape.frontends.torch.unsupported import Unsupported
@@ -41,10 +42,13 @@ _SIMPLIFIED = (symbolic.Max, symbolic.Min, symbolic.TruncToInt)
 _ANY_SIZE = ValueRanges(0, int_oo)
 
 
-def cancelled_equalities(environment: ShapeEnv | None) -> dict[sympy.Symbol, sympy.Symbol]:
+def cancelled_equalities(
+    environment: ShapeEnv | None, derived: Mapping[sympy.Basic, Derived] = MappingProxyType({})
+) -> dict[sympy.Symbol, sympy.Symbol]:
     """Equalities of symbols behind equalities of products: c·x·a == c·x·b says a == b.
 
-    They come from a view of one input with the sizes of another. Where x is 0 this asks for more than PyTorch does.
+    They come from a view of one input with the sizes of another. Where x is 0 this asks for more than PyTorch does. Of a derived symbol
+    and another it is the derived one that is replaced: the other may be what it is computed from.
     """
     equal: dict[Any, Any] = {}
     if environment is None:
@@ -57,7 +61,7 @@ def cancelled_equalities(environment: ShapeEnv | None) -> dict[sympy.Symbol, sym
         sums = [factor for factor in factors if not factor.is_Symbol and not factor.is_Number]
         if len(sums) != 1 or len(factors) == 1:
             continue
-        symbols: list[Any] = sorted(sums[0].free_symbols, key=str)
+        symbols: list[Any] = sorted(sums[0].free_symbols, key=lambda each: (depth_of(each, derived), str(each)))
         if len(symbols) == 2 and sums[0] in (symbols[0] - symbols[1], symbols[1] - symbols[0]):
             equal = {key: symbols[0] if value == symbols[1] else value for key, value in equal.items()}
             equal[symbols[1]] = symbols[0]

@@ -192,7 +192,7 @@ class CapturedModule:
         self._given_names = given_names
         program = captured.program
         environment = shape_environment(node.meta.get("val") for node in program.graph.nodes)
-        preferred, equal = self._preferred(program), cancelled_equalities(environment)
+        preferred, equal = self._preferred(program), cancelled_equalities(environment, captured.derived.known)
         self.names = names = SizeNames(
             environment,
             preferred,
