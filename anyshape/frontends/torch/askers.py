@@ -30,7 +30,7 @@ import sympy
 import torch
 from torch import nn, overrides
 from torch._export import non_strict_utils
-from torch._subclasses import functional_tensor
+from torch._subclasses import fake_impls, functional_tensor
 from torch.fx import interpreter
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental import proxy_tensor, sym_node, symbolic_shapes
@@ -90,6 +90,8 @@ _LAYOUT = re.compile(
 
 _SEARCHES_OVERLAP = frozenset({"meta_copy_", "_scatter_meta_output"})
 """Functions of PyTorch that call nothing else in C++ which asks for sizes."""
+_CHOOSES_CONVOLUTION = (_file(fake_impls), "conv")
+"""The function of PyTorch whose C++ code chooses how to convolve: it looks whether an argument has its channels last."""
 _KEEPS_STRIDES = frozenset(
     getattr(torch.ops.aten, name)
     for name in ("copy", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
@@ -166,10 +168,10 @@ def is_about_strides(condition: Any) -> bool:
     """Whether a question is about strides alone, which are no business of values.
 
     A function of PyTorch's that computes strides asks it, or the C++ code of an op that only chooses strides by it, or the C++ code of
-    any op where it is about max(n, 1), which is how that reckons strides. C++ code that looks whether an argument overlaps itself asks for
-    axes of one element for the same reason.
+    any op where it is about max(n, 1), which is how that reckons strides. C++ code that looks whether an argument overlaps itself, or has
+    its channels last, asks for axes of one element for the same reason.
     """
-    return _layout_asks() or (_cpp_asks() and (_has_max_with_one(condition) or _overlap_asks(condition)))
+    return _layout_asks() or (_cpp_asks() and (_has_max_with_one(condition) or _search_asks(condition)))
 
 
 def _layout_asks() -> bool:
@@ -186,14 +188,16 @@ def _layout_asks() -> bool:
     return False
 
 
-def _overlap_asks(condition: Any) -> bool:
-    """Whether C++ code asks in its search for elements of an argument that share memory: which axes have more than one, it asks then."""
+def _search_asks(condition: Any) -> bool:
+    """Whether C++ code asks in its search for elements of an argument that share memory, or for channels that are last: which axes have
+    more than one, it asks then."""
     frame = next(_asking_frames())
     op = _called_op(
         frame
     )  # or what stands for all its overloads, or an operator of a higher order, which have no schema
     schema = getattr(op, "_schema", None)
     searches = schema is not None and (schema.is_mutable or getattr(op, "overloadpacket", None) in _KEEPS_STRIDES)
+    searches = searches or (frame.f_code.co_filename, frame.f_code.co_name) == _CHOOSES_CONVOLUTION
     at_least, more = isinstance(condition, sympy.Ge | sympy.Lt), isinstance(condition, sympy.Gt | sympy.Le)
     compares = (at_least and condition.rhs == 2) or (more and condition.rhs == 1)
     return (searches and compares) or frame.f_code.co_name in _SEARCHES_OVERLAP
